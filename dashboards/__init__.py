@@ -1,0 +1,1 @@
+"""MLflow's server with our pages in it."""

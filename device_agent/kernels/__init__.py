@@ -1,0 +1,1 @@
+"""Tensor programs: ggml for speed, numpy as the truth."""

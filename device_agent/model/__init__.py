@@ -1,0 +1,1 @@
+"""Packs, weight streams and the transformer."""

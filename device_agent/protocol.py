@@ -1,0 +1,235 @@
+"""What the controller and the agent say to each other: versioned JSON files, standard library only.
+
+A job folder `jobs/<attempt_id>/` holds `spec.json` (JobSpec, written by the host), `events.jsonl` (one
+AgentEvent a line, appended and flushed), `rounds.jsonl` (one RoundTrace a line), `result.json` (JobResult,
+renamed into place last), `pid`, `rc` and `log`. A pack folder `packs/<pack_hash>/` holds `model.json`
+(PackManifest) and its chunk files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from device_agent.wire import WireError, from_json, to_json
+
+__all__ = [
+    "ENGINE_VERSION",
+    "PROTOCOL_VERSION",
+    "AgentError",
+    "AgentEvent",
+    "ChunkSpec",
+    "EnergySpec",
+    "EngineSpec",
+    "ExactnessCount",
+    "ExtentSpec",
+    "HyperParams",
+    "JobResult",
+    "JobSpec",
+    "PackManifest",
+    "PromptSpec",
+    "RequestResult",
+    "RoundTrace",
+    "StorageSpec",
+    "TensorSpec",
+    "WireError",
+    "from_json",
+    "to_json",
+]
+
+PROTOCOL_VERSION = 1
+ENGINE_VERSION = "0.1.0"  # part of every trial's identity: raise it when outputs or timings may change
+
+
+@dataclass(frozen=True)
+class StorageSpec:
+    """Where the target's layers live while decoding."""
+
+    mode: str = "flash"  # flash: streamed through a ring | resident: all in DRAM
+    flash_bandwidth_mb_s: float | None = None  # cap in MB/s (10^6 bytes); None: as fast as the disk
+    chunk_kib: int = 4096  # one read request, KiB
+    ring_slots: int = 3  # layer-sized DRAM slots, at least 2
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """One engine setting: what a trial compares."""
+
+    strategy: str = "autoregressive"  # autoregressive | chain
+    draft_k: int = 0  # chain: draft tokens a round
+    storage: StorageSpec = StorageSpec()
+    dram_budget_mb: float | None = None  # cap on the process, MB (10^6 bytes); None: no cap
+    threads: int = 2
+    n_ctx: int = 2048  # KV capacity, tokens
+
+
+@dataclass(frozen=True)
+class EnergySpec:
+    """Stated power model of a virtual phone: P = idle + cpu_w_per_core·busy cores + flash_j_per_gb·GB/s."""
+
+    method: str = "none"  # model | none
+    idle_w: float = 0.0
+    cpu_w_per_core: float = 0.0
+    flash_j_per_gb: float = 0.0
+
+
+@dataclass(frozen=True)
+class PromptSpec:
+    id: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Everything the agent needs for one attempt; text stays on the host."""
+
+    version: int
+    attempt_id: str
+    trial_id: str
+    target_pack: str  # pack hash: the folder's name under packs_dir
+    draft_pack: str | None
+    engine: EngineSpec
+    prompts: tuple[PromptSpec, ...]
+    max_new_tokens: int
+    stop_token_ids: tuple[int, ...]
+    packs_dir: str = "../../packs"  # relative to the job folder, or absolute
+    warmup_tokens: int = 4  # decoded before the first timed request, recorded but not counted; 0: none
+    check_exactness: bool = True
+    energy: EnergySpec = EnergySpec()
+    flash_profile_mb_s: float | None = None  # a virtual phone's own flash bandwidth: another cap
+
+
+@dataclass(frozen=True)
+class AgentEvent:
+    """A line of events.jsonl. kinds: started, loaded, warmed_up, request_done, progress, checking, done, failed."""
+
+    kind: str
+    time_s: float  # unix time on the phone
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoundTrace:
+    """One verification round (ENGINE §10); times in seconds, sizes in bytes."""
+
+    request: str
+    round: int
+    draft_passes: int
+    nodes_drafted: int
+    nodes_verified: int  # tokens of the tree that the target checked, the root included
+    nodes_pruned: int
+    accepted_tokens: int
+    acceptance_length: int
+    draft_s: float
+    read_wait_s: float
+    verify_compute_s: float
+    projection_s: float
+    round_s: float
+    read_bytes: int
+    rows_projected: int
+    n_kv: int
+
+
+@dataclass(frozen=True)
+class ExactnessCount:
+    """Teacher-forced check along one emitted text: every position's choice against the reference pass."""
+
+    exact_tokens: int
+    tie_tokens: int
+    diverged_tokens: int
+    diverged_at: int | None  # first diverged position, 0-based
+    tie_tolerance: float  # logit margin, measured between batch sizes of the same kernels
+
+
+@dataclass(frozen=True)
+class RequestResult:
+    id: str
+    prompt_tokens: int
+    output_ids: tuple[int, ...]
+    margins: tuple[float, ...]  # best minus second logit where each output token was chosen
+    stop_reason: str  # stop_token | max_new_tokens | kv_full
+    ttft_s: float
+    tpot_s: float | None  # None for fewer than two output tokens
+    round_s_p50: float | None
+    round_s_p95: float | None
+    top5_after_prompt: tuple[tuple[int, float], ...]  # (token id, logit)
+    exactness: ExactnessCount | None
+
+
+@dataclass(frozen=True)
+class AgentError:
+    """kinds: bad_spec, pack_corrupt, budget_too_small, out_of_memory, disk_full, io_error, nan_logits, engine_error."""
+
+    kind: str
+    message: str
+    detail: str = ""  # traceback for the log, never shown first
+
+
+@dataclass(frozen=True)
+class JobResult:
+    version: int
+    attempt_id: str
+    trial_id: str
+    engine_version: str
+    ok: bool
+    error: AgentError | None
+    requests: tuple[RequestResult, ...]
+    metrics: dict[str, float]  # ENGINE §10 trial keys that exist; absent rather than NaN
+    tags: dict[str, str]  # io_mode, flash_cap_mb_s, accelerator, energy_method, exactness, void.<quantity>
+    plan: dict[str, Any]  # the DRAM plan, thread counts, kernel build
+
+
+@dataclass(frozen=True)
+class ChunkSpec:
+    """One file of a pack; its length is a multiple of 4096 so that O_DIRECT can read all of it."""
+
+    file: str
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class ExtentSpec:
+    """Bytes that are read together, in order: `layer.N`, `embedding`, `output`, `globals` (norms, rope factors)."""
+
+    name: str
+    nbytes: int  # sum of its chunks
+    chunks: tuple[ChunkSpec, ...]  # one for a layer up to 64 MiB; larger extents are cut at 32 MiB
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    name: str  # as in the GGUF
+    ggml_type: str  # F32, F16, Q4_K, …
+    shape: tuple[int, ...]  # ggml order: shape[0] is contiguous
+    extent: str
+    offset: int  # bytes from the extent's start, a multiple of 64
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class HyperParams:
+    architecture: str  # llama | qwen2
+    n_layers: int
+    d_model: int
+    d_ff: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    n_vocab: int  # rows of the output projection
+    rms_eps: float
+    rope_theta: float
+    rope_dims: int
+    n_ctx_train: int
+
+
+@dataclass(frozen=True)
+class PackManifest:
+    """model.json of a pack. The pack's hash is the sha256 of this file's bytes."""
+
+    version: int
+    model_name: str
+    source_sha256: str  # of the GGUF
+    hyper: HyperParams
+    extents: tuple[ExtentSpec, ...]  # layers in the order that they are read
+    tensors: tuple[TensorSpec, ...]  # tied embeddings: output.weight is absent, token_embd.weight is both

@@ -1,0 +1,1 @@
+"""The virtual phone: a process that speaks the ADB device protocol."""

@@ -1,0 +1,1 @@
+"""Our launcher, sweeper and search path for Hydra: thin and free of Ray."""

@@ -1,0 +1,1 @@
+"""The host side of Lever Farm: sweeps, registry, scheduling, phones, tracking."""

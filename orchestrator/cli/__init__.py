@@ -1,0 +1,1 @@
+"""The lever command: thin, one file per command group."""

@@ -1,0 +1,1 @@
+"""Running one attempt on one phone."""

@@ -1,0 +1,1 @@
+"""Phones: registration, provisioning, health, and the agent client."""

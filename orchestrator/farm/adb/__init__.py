@@ -1,0 +1,1 @@
+"""ADB transports behind one contract."""

@@ -1,0 +1,1 @@
+"""GGUF files into packs, and the model store."""

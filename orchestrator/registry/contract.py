@@ -1,0 +1,168 @@
+"""What every registry backend promises; `tests/contracts/` holds all of them to it.
+
+Every method is one transaction: it happens whole or not at all, and has happened durably when it returns. Times are the
+database's own clock. Methods are blocking and safe to call from several threads and processes at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.entities import (
+    Attempt,
+    AttemptOutcome,
+    Device,
+    DeviceState,
+    FarmEvent,
+    Sweep,
+    Trial,
+    TrialSpec,
+    TrialState,
+)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a submit found: trials that will run now, and trials that were done before."""
+
+    sweep: Sweep
+    queued: tuple[str, ...]
+    reused: tuple[str, ...]
+    in_progress: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OutboxItem:
+    """Something the tracker still owes to MLflow; stays until `outbox_done`."""
+
+    item_id: int
+    kind: str  # trial | sweep
+    sweep_id: str
+    trial_id: str | None
+    payload: dict[str, Any]
+
+
+class Registry(ABC):
+    # --- phones
+    @abstractmethod
+    def put_device(self, device: Device) -> None:
+        """Insert or replace by name; appends a device_state event when the state changes."""
+
+    @abstractmethod
+    def device(self, name: str) -> Device:
+        """Raises UnknownName with the names that exist."""
+
+    @abstractmethod
+    def devices(self) -> list[Device]:
+        """All, by name, retired ones too."""
+
+    @abstractmethod
+    def set_device_state(self, name: str, state: DeviceState, reason: str = "") -> None:
+        """Also appends a device_state event; a no-op when nothing changes."""
+
+    # --- sweeps and trials
+    @abstractmethod
+    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:
+        """Create or grow the sweep and link its trials in order. A trial id is global: one that is done is reused
+        (and put in the outbox for this sweep), one waiting or running is joined, one failed or cancelled waits again
+        with its failure count reset."""
+
+    @abstractmethod
+    def sweep(self, name_or_id: str) -> Sweep:
+        """Raises UnknownName, suggesting close names."""
+
+    @abstractmethod
+    def sweeps(self) -> list[Sweep]:
+        """Newest first."""
+
+    @abstractmethod
+    def trials(self, sweep_id: str) -> list[Trial]:
+        """In the order submitted."""
+
+    @abstractmethod
+    def trial(self, trial_id: str) -> Trial: ...
+
+    @abstractmethod
+    def counts(self, sweep_id: str) -> dict[TrialState, int]: ...
+
+    @abstractmethod
+    def waiting(self, limit: int) -> list[Trial]:
+        """Oldest first, without results; cost does not grow with finished trials."""
+
+    @abstractmethod
+    def set_waiting_reason(self, reasons: dict[str, str]) -> None:
+        """Why trials wait, by trial id; writes only what changed."""
+
+    @abstractmethod
+    def cancel(self, sweep_id: str) -> list[Attempt]:
+        """Waiting trials of this sweep (and of no other unfinished one) become cancelled; returns attempts that run."""
+
+    @abstractmethod
+    def related(self, reference_key: str) -> list[Trial]:
+        """Done trials whose label `reference_key` is this one: same phone, target, prompts and lengths."""
+
+    # --- attempts and leases
+    @abstractmethod
+    def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
+        """waiting → running, lease on the phone, attempt row and event. Raises ClaimLost if the trial is not waiting
+        or the phone is leased (and the lease has not expired) or not ready."""
+
+    @abstractmethod
+    def renew(self, attempts: Sequence[Attempt], ttl_s: float) -> list[str]:
+        """Extend leases; returns ids of attempts whose lease is no longer ours (by token)."""
+
+    @abstractmethod
+    def running(self) -> list[Attempt]:
+        """Attempts in state running, whoever owns them."""
+
+    @abstractmethod
+    def adopt(self, attempt_id: str, owner: str, ttl_s: float) -> Attempt:
+        """Take over a running attempt after a restart: new token; the old owner's writes are refused from now on.
+        Raises ClaimLost if it is not running any more."""
+
+    @abstractmethod
+    def finish_attempt(self, attempt: Attempt, outcome: AttemptOutcome, next_state: TrialState, charged: bool) -> None:
+        """Record the outcome, end the lease, move the trial to `next_state` (done, failed, waiting), append events and,
+        for done and failed, an outbox item for each of its sweeps. `charged`: the failure counts against the trial.
+        Raises LeaseLost if the token is stale: nothing is written then."""
+
+    @abstractmethod
+    def attempts(self, trial_id: str) -> list[Attempt]: ...
+
+    @abstractmethod
+    def rounds_jsonl(self, trial_id: str) -> str:
+        """The trace of the trial's successful attempt; empty when there is none."""
+
+    @abstractmethod
+    def set_derived(self, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
+        """Merge metrics and tags known only later (exactness against a reference trial, speed-up) into a done trial's
+        result, and put it in the outbox of each of its sweeps when anything changed."""
+
+    # --- events
+    @abstractmethod
+    def add_event(self, event: FarmEvent) -> None: ...
+
+    @abstractmethod
+    def events(self, after_id: int = 0, sweep_id: str | None = None, limit: int = 1000) -> list[FarmEvent]:
+        """In order; with `sweep_id` those of the sweep, of its trials and of their attempts."""
+
+    # --- outbox for the tracker
+    @abstractmethod
+    def outbox(self, limit: int) -> list[OutboxItem]: ...
+
+    @abstractmethod
+    def outbox_done(self, item_id: int) -> None: ...
+
+    @abstractmethod
+    def tracking_run_id(self, sweep_id: str, trial_id: str | None) -> str | None:
+        """MLflow run id of a sweep's trial (None: of the sweep itself)."""
+
+    @abstractmethod
+    def set_tracking_run_id(self, sweep_id: str, trial_id: str | None, run_id: str) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections."""

@@ -1,0 +1,1 @@
+"""Pure choices: who runs what, next."""

@@ -1,0 +1,1 @@
+"""The farm as a background service: supervisor, up, down, status."""

@@ -1,0 +1,1 @@
+"""From a configuration to trials, and from trials to tables."""

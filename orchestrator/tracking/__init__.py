@@ -1,0 +1,1 @@
+"""Writing results to MLflow."""
