@@ -1,0 +1,5 @@
+"""`python -m orchestrator` is `lever`."""
+
+from orchestrator.cli.main import main
+
+main()
