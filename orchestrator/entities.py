@@ -51,6 +51,7 @@ class FailureKind(StrEnum):
     IO_ERROR = "io_error"
     ENGINE_ERROR = "engine_error"
     BAD_RESULT = "bad_result"  # result.json is not what the protocol says
+    CANCELLED = "cancelled"  # stopped because somebody asked: nobody's fault
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Trial:
     attempt_id: str | None = None  # last attempt
     attempt_wall_s: float | None = None
     reason: str = ""  # why it waits, in words for a person
+    earlier_attempts: int = 0  # attempts of before it was last submitted anew: they count no more
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,11 @@ class Attempt:
     ended_at: datetime | None = None
     failure_kind: str | None = None
     failure_message: str | None = None
+    log_tail: str = ""
+    charged: bool = False  # its failure counts against the trial
+    owner: str = ""  # who holds, or last held, its lease
+    lease_expired: bool = False  # by the database clock, when read: anybody may adopt it
+    cancel_requested: bool = False  # its sweep was cancelled: stop it
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,8 @@ class AttemptOutcome:
 class FarmEvent:
     """Append-only history: what happened to which sweep, trial, attempt or phone."""
 
-    kind: str  # sweep_submitted, attempt_started, progress, attempt_finished, trial_done, trial_failed, device_state
+    kind: str  # sweep_{submitted,cancelled,finished}, attempt_{started,adopted,finished}, progress,
+    # trial_{done,failed,cancelled,derived}, device_state
     event_id: int = 0  # set by the registry, grows
     at: datetime | None = None  # set by the registry
     sweep_id: str | None = None

@@ -8,7 +8,10 @@ LeverError                  exit 1; message says which thing, what happened, the
 ├── PhoneError              something between us and one phone; .kind is a FailureKind
 │   ├── PhoneUnreachable
 │   ├── PhoneUnauthorized
-│   └── CommandFailed       the command ran and said no
+│   ├── CommandFailed       the command ran and said no
+│   ├── WrongPhone          another phone answers at a known address
+│   ├── PhoneDiskFull
+│   └── ProvisioningFailed  a chunk arrives damaged again and again
 ├── RegistryError
 │   ├── ClaimLost           another owner took the trial or the phone first
 │   └── LeaseLost           our fencing token is stale: drop what we hold
@@ -58,6 +61,18 @@ class PhoneUnauthorized(PhoneError):
 
 class CommandFailed(PhoneError):
     kind = "command_failed"
+
+
+class WrongPhone(PhoneError):
+    kind = "unreachable"
+
+
+class PhoneDiskFull(PhoneError):
+    kind = "disk_full"
+
+
+class ProvisioningFailed(PhoneError):
+    kind = "provisioning"
 
 
 class RegistryError(LeverError): ...
