@@ -32,6 +32,7 @@ class Submission:
     queued: tuple[str, ...]
     reused: tuple[str, ...]
     in_progress: tuple[str, ...]
+    event_id: int = 0  # of the sweep_submitted event: follow `events(after_id=…)` from here
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,13 @@ class OutboxItem:
 
 
 class Registry(ABC):
+    """Unknown trial, sweep and phone names raise UnknownName; a database that does not answer raises RegistryError."""
+
     # --- phones
     @abstractmethod
     def put_device(self, device: Device) -> None:
-        """Insert or replace by name; appends a device_state event when the state changes."""
+        """Insert or replace by name; appends a device_state event when the state changes. BUSY is never stored: a
+        ready phone reads as busy while an attempt holds its lease, and writing BUSY means READY."""
 
     @abstractmethod
     def device(self, name: str) -> Device:
@@ -66,9 +70,9 @@ class Registry(ABC):
     # --- sweeps and trials
     @abstractmethod
     def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:
-        """Create or grow the sweep and link its trials in order. A trial id is global: one that is done is reused
-        (and put in the outbox for this sweep), one waiting or running is joined, one failed or cancelled waits again
-        with its failure count reset."""
+        """Create or grow the sweep (found by name, else by id) and link its trials in order. A trial id is global: one
+        that is done is reused (and put in the outbox for this sweep), one waiting or running is joined, one failed or
+        cancelled waits again with the new spec and its failure count reset. Puts the sweep itself in the outbox."""
 
     @abstractmethod
     def sweep(self, name_or_id: str) -> Sweep:
@@ -89,8 +93,10 @@ class Registry(ABC):
     def counts(self, sweep_id: str) -> dict[TrialState, int]: ...
 
     @abstractmethod
-    def waiting(self, limit: int) -> list[Trial]:
-        """Oldest first, without results; cost does not grow with finished trials."""
+    def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
+        """Oldest first, without results and with an empty `spec.job` (`trial` has it); cost does not grow with finished
+        trials. With `devices`: up to `limit` for each of these phones and up to `limit` that are bound to none, so that
+        a long queue for one phone hides nothing from the others."""
 
     @abstractmethod
     def set_waiting_reason(self, reasons: dict[str, str]) -> None:
@@ -98,7 +104,12 @@ class Registry(ABC):
 
     @abstractmethod
     def cancel(self, sweep_id: str) -> list[Attempt]:
-        """Waiting trials of this sweep (and of no other unfinished one) become cancelled; returns attempts that run."""
+        """Waiting trials of this sweep (and of no other sweep that still wants them) become cancelled; running ones get
+        `cancel_requested` and are returned. Whoever owns them stops them. Twice is the same as once."""
+
+    @abstractmethod
+    def sweeps_of(self, trial_id: str) -> list[Sweep]:
+        """Sweeps that link this trial, oldest first."""
 
     @abstractmethod
     def related(self, reference_key: str) -> list[Trial]:
@@ -108,7 +119,8 @@ class Registry(ABC):
     @abstractmethod
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
         """waiting → running, lease on the phone, attempt row and event. Raises ClaimLost if the trial is not waiting
-        or the phone is leased (and the lease has not expired) or not ready."""
+        or bound to another phone, or the phone is not ready or leased. If that lease has expired its attempt is ended
+        as host_lost and its trial waits again, uncharged."""
 
     @abstractmethod
     def renew(self, attempts: Sequence[Attempt], ttl_s: float) -> list[str]:
@@ -121,16 +133,23 @@ class Registry(ABC):
     @abstractmethod
     def adopt(self, attempt_id: str, owner: str, ttl_s: float) -> Attempt:
         """Take over a running attempt after a restart: new token; the old owner's writes are refused from now on.
-        Raises ClaimLost if it is not running any more."""
+        Raises ClaimLost if it is not running any more, or if another owner's lease has not expired."""
 
     @abstractmethod
     def finish_attempt(self, attempt: Attempt, outcome: AttemptOutcome, next_state: TrialState, charged: bool) -> None:
-        """Record the outcome, end the lease, move the trial to `next_state` (done, failed, waiting), append events and,
-        for done and failed, an outbox item for each of its sweeps. `charged`: the failure counts against the trial.
+        """Record the outcome, end the lease, move the trial to `next_state` (done, failed, waiting, cancelled), append
+        events and, for done and failed, an outbox item for each of its sweeps. `charged`: the failure counts against
+        the trial. A trial whose cancellation was requested does not wait again, one that was wanted again meanwhile is
+        not cancelled. A sweep's last trial also appends sweep_finished and puts the sweep in the outbox.
         Raises LeaseLost if the token is stale: nothing is written then."""
 
     @abstractmethod
-    def attempts(self, trial_id: str) -> list[Attempt]: ...
+    def attempts(self, trial_id: str) -> list[Attempt]:
+        """All, in order."""
+
+    @abstractmethod
+    def recent_attempts(self, device: str, limit: int) -> list[Attempt]:
+        """Ended attempts on this phone, newest first: what quarantine is decided by."""
 
     @abstractmethod
     def rounds_jsonl(self, trial_id: str) -> str:
@@ -143,7 +162,10 @@ class Registry(ABC):
 
     # --- events
     @abstractmethod
-    def add_event(self, event: FarmEvent) -> None: ...
+    def add_events(self, events: Sequence[FarmEvent]) -> None: ...
+
+    def add_event(self, event: FarmEvent) -> None:
+        self.add_events([event])
 
     @abstractmethod
     def events(self, after_id: int = 0, sweep_id: str | None = None, limit: int = 1000) -> list[FarmEvent]:
