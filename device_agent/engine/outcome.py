@@ -1,0 +1,17 @@
+"""What the engine hands back for one request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from device_agent.protocol import RequestResult, RoundTrace
+
+
+@dataclass(frozen=True)
+class RequestOutcome:
+    """A request's result (exactness still None), its rounds, and when it decoded on the monotonic clock."""
+
+    result: RequestResult
+    rounds: tuple[RoundTrace, ...]
+    decode_start_s: float  # time.perf_counter() at the first token
+    decode_end_s: float  # at the last

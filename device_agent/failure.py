@@ -1,0 +1,12 @@
+"""The one exception of the agent: what `result.json` reports as AgentError."""
+
+from __future__ import annotations
+
+
+class AgentFailure(Exception):
+    """A job cannot go on. `kind` is one of the kinds that protocol.AgentError lists."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message

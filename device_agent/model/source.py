@@ -1,0 +1,36 @@
+"""Where a model's weights come from: what the transformer asks of storage."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from device_agent.protocol import PackManifest
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+Ids = np.ndarray[Any, np.dtype[np.int32]]
+
+
+class WeightSource(Protocol):
+    """The weights of one pack, resident or streamed. A tensor's address is its extent's plus TensorSpec.offset."""
+
+    manifest: PackManifest
+    resident: bool  # layer() never waits and gives the same address each time: one graph then spans all layers
+    read_bytes: int  # layer bytes that passes consumed so far
+    read_wait_s: float  # seconds that layer() waited so far
+
+    def begin_pass(self) -> None:
+        """All layers will be asked for once, in order 0..L-1: the reader may start or go on."""
+
+    def layer(self, index: int) -> AbstractContextManager[int]:
+        """Wait until the layer is in DRAM; gives its address, which holds until the context is left."""
+
+    def extent(self, name: str) -> int:
+        """Address of a resident extent: `output`, `globals`, and `embedding` where it doubles as output."""
+
+    def embed(self, ids: Ids) -> Floats:
+        """Embedding rows of `ids` (n,), dequantised: a fresh (n, d_model) array, which the caller may overwrite."""
+
+    def close(self) -> None: ...
