@@ -16,8 +16,8 @@ export LEVER_HOME ?= $(CURDIR)/.lever
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	@echo "Installing pinned dependencies; ggml is built from source, this takes 3 to 5 minutes the first time."
-	$(BIN)/pip install --disable-pip-version-check --progress-bar off --quiet --require-hashes -r requirements.lock
+	@echo "Installing pinned dependencies; ggml is built from source, this takes a few minutes the first time."
+	$(BIN)/pip install --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
