@@ -1,0 +1,102 @@
+"""From what an ended agent left in its job folder to an outcome: a checked result, or why there is none."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from device_agent.protocol import PROTOCOL_VERSION, JobResult, WireError, from_json
+from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind
+from orchestrator.farm import job_folder
+from orchestrator.farm.adb.contract import Transport
+from orchestrator.farm.adb.quote import quote
+from orchestrator.farm.job_folder import JobState
+from orchestrator.farm.provisioning import free_bytes
+
+COMMAND_S = 20.0
+PULL_S = 120.0
+RESULT_LIMIT = 16 << 20  # bytes
+ROUNDS_LIMIT = 64 << 20
+LOG_TAIL = 8192
+FULL = 1 << 20  # bytes: with less than that left a phone is full
+
+KILLED = {137: "killed (SIGKILL)", 143: "asked to end (SIGTERM)"}
+
+
+def failure(order: AttemptOrder, kind: FailureKind, message: str, log_tail: str = "") -> AttemptOutcome:
+    """Every message names the phone."""
+    text = f"phone {order.device.name}: {message}"
+    return AttemptOutcome(order.attempt_id, failure_kind=kind, failure_message=text, log_tail=log_tail)
+
+
+def collect(phone: Transport, order: AttemptOrder, state: JobState) -> AttemptOutcome:
+    """Outcome of an attempt that is over. Raises PhoneUnreachable: nothing is lost then, ask again."""
+    log = log_of(phone, order)
+    if not state.has_result:
+        return _without_result(phone, order, state, log)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            result = _result(order, _pulled(phone, order, "result.json", RESULT_LIMIT, Path(scratch)))
+            rounds = _pulled(phone, order, "rounds.jsonl", ROUNDS_LIMIT, Path(scratch)).decode()
+        except ValueError as error:
+            return failure(order, FailureKind.BAD_RESULT, f"the agent's result cannot be used: {error}", log)
+    if result["ok"]:
+        return AttemptOutcome(order.attempt_id, result=result, rounds_jsonl=rounds, log_tail=log)
+    said = result["error"] or {"kind": "engine_error", "message": "the agent gave no reason"}
+    return failure(order, _kind(said["kind"]), said["message"], log or said.get("detail", "")[-LOG_TAIL:])
+
+
+def log_of(phone: Transport, order: AttemptOrder) -> str:
+    """The end of what the agent and its shell printed; empty when there is nothing."""
+    job = quote(job_folder.folder(order.device.root, order.attempt_id))
+    return phone.shell(f"tail -c {LOG_TAIL} {job}/log 2>/dev/null", COMMAND_S).stdout
+
+
+def _without_result(phone: Transport, order: AttemptOrder, state: JobState, log: str) -> AttemptOutcome:
+    if "No space left" in log or _full(phone, order):
+        return failure(order, FailureKind.DISK_FULL, "its storage ran full during the run", log)
+    code = state.exit_code
+    if code is None:
+        return failure(order, FailureKind.AGENT_VANISHED, "the agent's process is gone without a word", log)
+    if code in KILLED:
+        return failure(order, FailureKind.AGENT_KILLED, f"the agent was {KILLED[code]}", log)
+    last = log.strip().splitlines()[-1:] or ["it printed nothing"]
+    return failure(order, FailureKind.ENGINE_ERROR, f"the agent ended with exit code {code}: {last[0][:300]}", log)
+
+
+def _full(phone: Transport, order: AttemptOrder) -> bool:
+    result = phone.shell(f"df -Pk {quote(order.device.root)}", COMMAND_S)
+    return result.exit_code == 0 and free_bytes(result.stdout) < FULL
+
+
+def _pulled(phone: Transport, order: AttemptOrder, name: str, limit: int, scratch: Path) -> bytes:
+    """Empty when the file is not there; raises ValueError when it is larger than `limit` bytes."""
+    remote = f"{job_folder.folder(order.device.root, order.attempt_id)}/{name}"
+    stat = phone.shell(f"stat -c %s {quote(remote)}", COMMAND_S)
+    if stat.exit_code != 0:
+        return b""
+    if int(stat.stdout) > limit:
+        raise ValueError(f"{name} has {int(stat.stdout)} bytes, {limit} are allowed")
+    phone.pull(remote, scratch / name, PULL_S)
+    return (scratch / name).read_bytes()
+
+
+def _result(order: AttemptOrder, data: bytes) -> dict[str, Any]:
+    """Checked against the protocol; raises ValueError (WireError and JSON errors are such)."""
+    decoded = json.loads(data, parse_constant=_no_constant)
+    result = from_json(JobResult, decoded)
+    if result.version != PROTOCOL_VERSION:
+        raise WireError(f"protocol version {result.version}, not {PROTOCOL_VERSION}")
+    if (result.attempt_id, result.trial_id) != (order.attempt_id, order.job["trial_id"]):
+        raise WireError(f"it belongs to attempt {result.attempt_id!r} of trial {result.trial_id!r}")
+    return dict(decoded)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number that JSON knows")
+
+
+def _kind(name: str) -> FailureKind:
+    return FailureKind(name) if name in {kind.value for kind in FailureKind} else FailureKind.ENGINE_ERROR

@@ -1,0 +1,68 @@
+"""What is shipped to phones: a folder named by the hash of its manifest, which names every other file's sha256.
+
+A pack (`packs/<hash>`, manifest model.json) and a runtime bundle (`runtime/<hash>`, manifest bundle.json) are such.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from device_agent.protocol import PackManifest
+
+
+class PackStore(Protocol):
+    """The part of the model store that provisioning reads."""
+
+    def pack_dir(self, pack_hash: str) -> Path:
+        """Raises ModelError."""
+        ...
+
+    def manifest(self, pack_hash: str) -> PackManifest: ...
+
+
+@dataclass(frozen=True)
+class ParcelFile:
+    name: str
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Parcel:
+    kind: str  # packs | runtime: the folder under the phone's root
+    hash: str
+    folder: Path  # on this host
+    files: tuple[ParcelFile, ...]  # in the order that they are pushed, the manifest last
+
+    @property
+    def path(self) -> str:
+        """Relative to the phone's root."""
+        return f"{self.kind}/{self.hash}"
+
+    @property
+    def nbytes(self) -> int:
+        return sum(file.nbytes for file in self.files)
+
+
+def pack_parcel(store: PackStore, pack_hash: str) -> Parcel:
+    """Raises ModelError when the store does not have the pack."""
+    folder = store.pack_dir(pack_hash)
+    chunks = (chunk for extent in store.manifest(pack_hash).extents for chunk in extent.chunks)
+    files = [ParcelFile(chunk.file, chunk.nbytes, chunk.sha256) for chunk in chunks]
+    return Parcel("packs", pack_hash, folder, (*files, _measured(folder / "model.json")))
+
+
+def bundle_parcel(folder: Path) -> Parcel:
+    """A bundle folder as bundle.py makes it."""
+    manifest = _measured(folder / "bundle.json")
+    files = json.loads((folder / "bundle.json").read_bytes())["files"]
+    return Parcel("runtime", manifest.sha256, folder, (*(ParcelFile(**file) for file in files), manifest))
+
+
+def _measured(path: Path) -> ParcelFile:
+    data = path.read_bytes()
+    return ParcelFile(path.name, len(data), hashlib.sha256(data).hexdigest())

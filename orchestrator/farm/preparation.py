@@ -1,0 +1,37 @@
+"""Make a phone ready for one attempt: orphans gone, runtime and packs there and verified, the agent started."""
+
+from __future__ import annotations
+
+import json
+
+from orchestrator.entities import AttemptOrder
+from orchestrator.farm import job_folder
+from orchestrator.farm.adb.contract import Transport
+from orchestrator.farm.bundle import host_python_bundle
+from orchestrator.farm.parcel import PackStore, Parcel, pack_parcel
+from orchestrator.farm.provisioning import Report, forget_verified, provision
+from orchestrator.settings import Settings
+
+
+def prepare_and_start(
+    phone: Transport, order: AttemptOrder, store: PackStore, settings: Settings, report: Report
+) -> None:
+    """Idempotent: cut anywhere, it goes on where it was, and the agent is started once. Raises PhoneError, ModelError
+    for a pack that the store does not have."""
+    root = order.device.root
+    runtime = host_python_bundle(settings.home)
+    packs = packs_of(order, store)
+    job_folder.sweep(phone, root, keep=order.attempt_id)
+    provision(phone, root, [runtime, *packs], report)
+    job_folder.start(phone, root, order.attempt_id, json.dumps(order.job).encode(), runtime.hash)
+
+
+def distrust_packs(phone: Transport, order: AttemptOrder, store: PackStore) -> None:
+    """The agent found a pack corrupt: the next attempt hashes its chunks on the phone and pushes the bad ones again."""
+    forget_verified(phone, order.device.root, packs_of(order, store))
+
+
+def packs_of(order: AttemptOrder, store: PackStore) -> list[Parcel]:
+    """Target and draft; one when a model drafts for itself."""
+    hashes = dict.fromkeys(h for h in (order.job["target_pack"], order.job.get("draft_pack")) if h)
+    return [pack_parcel(store, pack_hash) for pack_hash in hashes]
