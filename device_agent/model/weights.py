@@ -1,0 +1,100 @@
+"""WeightSource over a pack: each layer pinned in DRAM or streamed through the ring, by one and the same code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from device_agent.failure import AgentFailure
+from device_agent.model.embedding import EmbeddingRows
+from device_agent.model.extent_reader import ExtentReader
+from device_agent.model.layer_ring import LayerRing
+from device_agent.model.memory import PAGE, Region
+from device_agent.model.pacer import Pacer
+from device_agent.model.pack import Pack, open_pack
+from device_agent.model.source import Floats, Ids
+from device_agent.protocol import ExtentSpec, PackManifest
+
+MB = 1_000_000
+
+
+class PackWeights:
+    """`source.WeightSource`: all layers pinned is resident storage, none pinned is flash storage."""
+
+    def __init__(self, pack: Pack, pinned: Collection[int], ring_slots: int, chunk_kib: int, pacer: Pacer | None):
+        self.manifest: PackManifest = pack.manifest
+        self.read_bytes, self.read_wait_s = 0, 0.0
+        self._pack, self._pacer = pack, pacer
+        piece_bytes = -(-chunk_kib * 1024 // PAGE) * PAGE
+        self._loader = ExtentReader(pack.folder, piece_bytes)
+        self._streamer = ExtentReader(pack.folder, piece_bytes, pacer)
+        self._extents = {name: self._load(pack.extents[name]) for name in _always_resident(pack)}
+        self._pinned = {index: self._load(pack.layers[index]) for index in sorted(pinned)}
+        self._streamed = [index for index in range(len(pack.layers)) if index not in self._pinned]
+        self.resident = not self._streamed
+        self._embedding = EmbeddingRows(pack, self._extents.get("embedding"))
+        self._ring = LayerRing(self._streamer, pack.layers, ring_slots) if self._streamed else None
+
+    @property
+    def io_mode(self) -> str:
+        """How layers are read: direct | buffered."""
+        return self._streamer.io_mode if self._ring else self._loader.io_mode
+
+    def begin_pass(self) -> None:
+        if not self._ring:
+            return
+        if self._ring.outstanding:
+            raise AgentFailure("engine_error", "a pass began before the one before had taken all its layers")
+        self._ring.request(self._streamed)
+
+    @contextmanager
+    def layer(self, index: int) -> Iterator[int]:
+        if index in self._pinned:
+            yield self._pinned[index].address
+            return
+        assert self._ring is not None
+        started = time.perf_counter()
+        filled = self._ring.take(index)
+        self.read_wait_s += time.perf_counter() - started
+        self.read_bytes += self._pack.layers[index].nbytes
+        try:
+            yield filled.slot.address
+        finally:
+            self._ring.give_back(filled)
+
+    def extent(self, name: str) -> int:
+        return self._extents[name].address
+
+    def embed(self, ids: Ids) -> Floats:
+        return self._embedding.rows(ids)
+
+    def close(self) -> None:
+        if self._pacer:
+            self._pacer.cancel()
+        if self._ring:
+            self._ring.close()
+        for holder in (self._loader, self._streamer, self._embedding):
+            holder.close()
+
+    def _load(self, extent: ExtentSpec) -> Region:
+        region = Region(extent.nbytes)
+        self._loader.read(extent, region.view)
+        return region
+
+
+def open_resident(folder: Path) -> PackWeights:
+    """All layers of the pack in DRAM. Raises AgentFailure: pack_corrupt, io_error."""
+    pack = open_pack(folder)
+    return PackWeights(pack, range(len(pack.layers)), ring_slots=0, chunk_kib=4096, pacer=None)
+
+
+def open_streamed(folder: Path, ring_slots: int, chunk_kib: int, cap_mb_s: float | None) -> PackWeights:
+    """Layers read from flash for each pass, no faster than `cap_mb_s` (10^6 bytes/s; None: as the disk can)."""
+    pacer = Pacer(cap_mb_s * MB) if cap_mb_s else None
+    return PackWeights(open_pack(folder), (), ring_slots, chunk_kib, pacer)
+
+
+def _always_resident(pack: Pack) -> tuple[str, ...]:
+    return ("globals", "embedding") if pack.tied else ("globals", "output")
