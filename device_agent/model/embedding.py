@@ -51,7 +51,7 @@ class EmbeddingRows:
         for chunk, file in zip(self._chunks, self._files, strict=True):
             if start < chunk.nbytes and len(into):  # a row may straddle two chunks
                 part = into[: chunk.nbytes - start]
-                if os.preadv(file, [memoryview(part)], start) != len(part):
+                if os.preadv(file, [part.data], start) != len(part):
                     raise AgentFailure("pack_corrupt", f"{self._folder / chunk.file} ends before byte {start}")
                 into, start = into[len(part) :], chunk.nbytes
             start -= chunk.nbytes
