@@ -1,0 +1,59 @@
+"""Phones in the database, inside the caller's transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from orchestrator.entities import Device, DeviceState
+from orchestrator.registry import events, rows, rules
+from orchestrator.registry.database import DbNow
+from orchestrator.registry.models import DeviceRow, LeaseRow
+
+
+def put(session: Session, device: Device) -> None:
+    row = session.get(DeviceRow, device.name)
+    before = (row.state, row.state_reason) if row else None
+    if row is None:
+        row = DeviceRow(name=device.name, trusted_since=0.0)
+        session.add(row)
+    for name in ("address", "kind", "host", "serial", "root", "facts"):
+        setattr(row, name, getattr(device, name))
+    row.tags = list(device.tags)
+    _move(session, row, before, device.state, device.state_reason)
+    session.flush()
+    if session.get(LeaseRow, device.name) is None:
+        session.add(LeaseRow(device=device.name))
+
+
+def set_state(session: Session, name: str, state: DeviceState, reason: str) -> None:
+    row = stored(session, name)
+    _move(session, row, (row.state, row.state_reason), state, reason)
+
+
+def _move(session: Session, row: DeviceRow, before: tuple[str, str] | None, state: DeviceState, reason: str) -> None:
+    row.state, row.state_reason = rules.stored(state).value, reason
+    if before != (row.state, reason):
+        events.append(session, [rules.device_event(row.name, DeviceState(row.state), reason)])
+    if before and before[0] == DeviceState.QUARANTINED and row.state != before[0]:
+        row.trusted_since = session.scalars(select(DbNow())).one()
+
+
+def stored(session: Session, name: str) -> DeviceRow:
+    """As stored: BUSY never shows. Raises UnknownName."""
+    if row := session.get(DeviceRow, name):
+        return row
+    names = session.scalars(select(DeviceRow.name))
+    raise rules.unknown("phone", name, names, "Register it: lever phones register …")
+
+
+def one(session: Session, name: str) -> Device:
+    row = stored(session, name)
+    lease = session.get(LeaseRow, name)
+    return rows.device(row, leased=lease is not None and lease.attempt_id is not None)
+
+
+def every(session: Session) -> list[Device]:
+    query = select(DeviceRow, LeaseRow.attempt_id).outerjoin(LeaseRow, LeaseRow.device == DeviceRow.name)
+    found = session.execute(query.order_by(DeviceRow.name)).tuples()
+    return [rows.device(row, attempt_id is not None) for row, attempt_id in found]

@@ -1,0 +1,87 @@
+"""Which phones a `phones=` value means."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+
+from orchestrator.entities import Device, DeviceState
+from orchestrator.errors import ConfigError
+
+WORDS = ("each", "any")
+KEYS = ("soc", "tag", "ram_gb_min")
+
+
+def select(devices: Sequence[Device], selector: str) -> list[Device]:
+    """Phones by name that match any of the comma-joined terms: `each` and `any` (all that are not retired), a name,
+    `soc:…`, `tag:…`, `ram_gb_min:…`. Whether a trial runs on each or on any one of them is the caller's business
+    (`any_one`). Raises ConfigError for a term that means nothing or matches no phone."""
+    present = [d for d in devices if d.state is not DeviceState.RETIRED]
+    terms = [t.strip() for t in selector.split(",") if t.strip()]
+    if not terms:
+        raise ConfigError(f"phones={selector!r} selects nothing", _what_there_is(present))
+    if not present:
+        raise ConfigError("no phone is registered", "Register one: lever phones register virtual:oneplus12")
+    if any_one(selector) and len(terms) > 1:
+        terms.remove("any")
+    chosen = {d.name: d for term in terms for d in _matching(term, present, devices)}
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def any_one(selector: str) -> bool:
+    """Whether each trial runs on one of the selected phones, rather than on each: `any` alone or among other terms."""
+    return "any" in (t.strip() for t in selector.split(","))
+
+
+def _matching(term: str, present: Sequence[Device], known: Sequence[Device]) -> list[Device]:
+    if term in WORDS:
+        return list(present)
+    if named := [d for d in present if d.name == term]:
+        return named
+    key, colon, value = term.partition(":")
+    if not colon:
+        raise _unknown_name(term, present, known)
+    if key not in KEYS:
+        close = difflib.get_close_matches(key, KEYS, n=1)
+        hint = f"Did you mean {close[0]}:{value}? " if close else ""
+        raise ConfigError(f"phones={term!r}: {key!r} is not a selector", f"{hint}Selectors: {', '.join(KEYS)}, a name.")
+    found = [d for d in present if _test(term, key, value)(d)]
+    if not found:
+        raise ConfigError(f"phones={term!r} matches no phone", _what_there_is(present))
+    return found
+
+
+def _test(term: str, key: str, value: str) -> Callable[[Device], bool]:
+    if key == "soc":
+        return lambda d: str(d.facts.get("soc", "")).lower() == value.lower()
+    if key == "tag":
+        return lambda d: value in d.tags
+    try:
+        least = float(value)
+    except ValueError:
+        raise ConfigError(f"phones={term!r}: {value!r} is not a number", "For example ram_gb_min:12") from None
+    return lambda d: ram_gb(d) >= least
+
+
+def ram_gb(device: Device) -> float:
+    """What the phone is sold with, as far as facts tell: `ram_mb` (10^6 bytes) in GB."""
+    return float(device.facts.get("ram_mb", 0)) / 1000
+
+
+def _unknown_name(term: str, present: Sequence[Device], known: Sequence[Device]) -> ConfigError:
+    if any(d.name == term for d in known):
+        return ConfigError(f"phone {term!r} is retired", f"Register it again. {_what_there_is(present)}")
+    close = difflib.get_close_matches(term, [d.name for d in present] + list(WORDS), n=3)
+    hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    return ConfigError(f"no phone is called {term!r}", hint + _what_there_is(present))
+
+
+def _what_there_is(present: Sequence[Device]) -> str:
+    if not present:
+        return "No phone is registered: lever phones register virtual:oneplus12"
+    shown = [
+        f"{d.name} (soc:{d.facts.get('soc', '?')}, {ram_gb(d):.3g} GB{''.join(f', tag:{t}' for t in d.tags)})"
+        for d in present[:10]
+    ]
+    more = f" and {len(present) - 10} more: lever phones list" if len(present) > 10 else ""
+    return f"There is: {'; '.join(shown)}{more}."
