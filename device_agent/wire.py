@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import types
 import typing
 from typing import Any, TypeVar
@@ -51,8 +52,17 @@ def _value(hint: Any, data: Any, where: str) -> Any:
         return from_json(typing.cast(type, hint), data, where)
     if hint is float and type(data) is int:
         return float(data)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _member(hint, data, where)
     _expect(hint, data, where)
     return data
+
+
+def _member(kind: type[enum.Enum], data: Any, where: str) -> enum.Enum:
+    try:
+        return kind(data)
+    except ValueError:
+        raise WireError(f"{where}: {str(data)[:60]!r} is no {kind.__name__}") from None
 
 
 def _tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:

@@ -49,6 +49,16 @@ def load() -> Settings:
     )
 
 
+def environment(settings: Settings) -> dict[str, str]:
+    """What a child process needs in its environment to load these settings."""
+    return {
+        "LEVER_HOME": str(settings.home),
+        "LEVER_REGISTRY_URL": settings.registry_url,
+        "LEVER_TRACKING_URI": settings.tracking_uri,
+        "LEVER_HOST": settings.host,
+    }
+
+
 def _default_home() -> str:
     import platformdirs
 

@@ -1,0 +1,44 @@
+"""Small JSON files under LEVER_HOME/run through which the farm's processes see each other: whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MARK = "LEVER_FARM_RUN"  # environment variable that all of one supervisor's processes inherit: its run id
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Replace the file in one step, readable by its owner only: run files name ports and hold a token."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(data, file, indent=1)
+    draft.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """None when there is no such file or when it is not ours to understand."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+@contextlib.contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock file; yields whether we got it (always, when waiting). The kernel frees it if we die."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -1,0 +1,93 @@
+"""Keeps Ray's head alive: starts it, watches that its controller's heart beats, starts it again with back-off."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.ray_runtime import heartbeat
+from orchestrator.run_files import MARK
+from orchestrator.service.backoff import BackOff
+from orchestrator.service.log_files import open_log
+from orchestrator.service.processes import ProcessId, end, identify, marked
+from orchestrator.settings import Settings, environment
+
+SILENCE_S = 90.0  # a controller that is silent longer hangs: starting Ray takes 6–12 s, loading the rest a few
+STOP_S = 15.0
+log = logging.getLogger("supervisor")
+
+
+class HeadKeeper:
+    """At most one head at a time; `tick` is called every second or so."""
+
+    def __init__(self, settings: Settings, run_id: str, temp_dir: Path) -> None:
+        self._settings, self._run_id, self._temp_dir = settings, run_id, temp_dir
+        self._process: subprocess.Popen[bytes] | None = None
+        self._back_off = BackOff()
+        self._started = self._heard = 0.0  # monotonic clock
+        self._beat: tuple[int, int] | None = None
+        self.head: ProcessId | None = None
+        self.error = ""
+
+    @property
+    def failures(self) -> int:
+        return self._back_off.failures
+
+    def tick(self, now: float) -> None:
+        if self._process is None:
+            if self._back_off.ready(now):
+                self._start(now)
+            return
+        self._listen(now)
+        if (code := self._process.poll()) is not None:
+            self._failed(now, f"Ray's head ended with exit code {code}")
+        elif now - self._heard > SILENCE_S:
+            self._failed(now, f"the controller was silent for {SILENCE_S:.0f} s")
+
+    def stop(self) -> None:
+        """End the head and all below it."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(STOP_S)
+        self._process = self.head = None
+        end(marked(self._run_id), STOP_S)
+        for left in self._temp_dir.iterdir():
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _start(self, now: float) -> None:
+        ray_dir = self._temp_dir / secrets.token_hex(2)  # Ray opens its own folder to everybody, ours around it is shut
+        heartbeat.forget(self._settings)
+        private = {MARK: self._run_id, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        with open_log(self._settings, "ray") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "orchestrator.ray_runtime.head", str(ray_dir)],
+                env=os.environ | environment(self._settings) | private,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=self._temp_dir,
+            )
+        self.head = identify(self._process.pid)
+        self._started = self._heard = now
+        self._beat = None
+        log.info("started Ray's head, pid %d", self._process.pid)
+
+    def _listen(self, now: float) -> None:
+        beat = heartbeat.read_beat(self._settings, self._run_id)
+        if beat is not None and (beat.pid, beat.count) != self._beat:
+            self._beat, self._heard = (beat.pid, beat.count), now
+
+    def _failed(self, now: float, error: str) -> None:
+        log.error("%s", error)
+        self.stop()
+        self.error = error
+        self._back_off.failed(now, lived_s=now - self._started)
