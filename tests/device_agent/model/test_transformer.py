@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from device_agent.kernels import reference
+from device_agent.kernels.base import MAX_ROWS, Floats, Visible
+from device_agent.model.transformer import TokenBatch, Transformer, open_transformer
+from tests.fakes.memory_source import MemorySource
+from tests.fakes.packs import write_pack
+from tests.fakes.tiny_gguf import TinyModel
+
+# The kernels round activations to the weights' own precision, the reference does not. RMS error ÷ the logits' spread.
+TOLERANCE = {"F32": 0.004, "F16": 0.005, "Q8_0": 0.06, "Q5_0": 0.06, "Q4_K": 0.08, "Q6_K": 0.08}
+WIDE = {"d_model": 256, "d_ff": 512}  # K-quants come in blocks of 256
+
+
+def tiny(architecture: str, quantisation: str, tied: bool) -> TinyModel:
+    size = WIDE if quantisation.endswith("K") else {}
+    return TinyModel(architecture, quantisation, n_layers=3, tied=tied, **size)
+
+
+MODELS = [tiny(a, q, tied=i % 2 == 0) for i, (a, q) in enumerate(product(("llama", "qwen2"), TOLERANCE))]
+
+
+@pytest.fixture(params=MODELS, ids=lambda m: f"{m.architecture}-{m.quantisation}", scope="module")
+def model(request: pytest.FixtureRequest) -> TinyModel:
+    chosen: TinyModel = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def folder(model: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pack(tmp_path_factory.mktemp("pack"), model)
+
+
+@pytest.fixture(params=[0, 2], ids=["resident", "streamed"])
+def transformer(request: pytest.FixtureRequest, folder: Path) -> Iterator[Transformer]:
+    with closing(open_transformer(MemorySource(folder, ring=request.param), n_ctx=256, threads=1)) as opened:
+        yield opened
+
+
+def tokens(n: int, visible: Visible, positions: list[int] | None = None) -> reference.Tokens:
+    ids = np.random.default_rng(7).integers(0, 250, n).astype(np.int32)
+    return reference.Tokens(ids, np.array(positions or range(n), np.int32), visible)
+
+
+def causal(n: int) -> Visible:
+    return np.tri(n, dtype=np.bool_)
+
+
+def expected(folder: Path, wanted: reference.Tokens) -> Floats:
+    with closing(MemorySource(folder)) as source:
+        return reference.forward(source.manifest.hyper, source.tensors(), wanted)
+
+
+def logits(transformer: Transformer, wanted: reference.Tokens, start: int = 0, stop: int | None = None) -> Floats:
+    """Run tokens start..stop of `wanted`, each in the slot of its index."""
+    part = slice(start, stop)
+    slots = np.arange(len(wanted.ids), dtype=np.int64)[part]
+    batch = TokenBatch(wanted.ids[part], wanted.positions[part], slots, wanted.visible[part, :stop])
+    return transformer.project(transformer.forward(batch)).copy()
+
+
+def assert_close(found: Floats, right: Floats, model: TinyModel) -> None:
+    error = np.sqrt(np.mean((found - right) ** 2)) / right.std()
+    assert error <= TOLERANCE[model.quantisation]
+
+
+def test_forward_gives_the_reference_logits(transformer: Transformer, folder: Path, model: TinyModel) -> None:
+    wanted = tokens(12, causal(12))
+    assert_close(logits(transformer, wanted), expected(folder, wanted), model)
+
+
+def test_a_cached_prefix_changes_nothing(transformer: Transformer, folder: Path, model: TinyModel) -> None:
+    wanted = tokens(9, causal(9))
+    parts = [logits(transformer, wanted, start, stop) for start, stop in ((0, 5), (5, 6), (6, 9))]
+    assert_close(np.concatenate(parts), expected(folder, wanted), model)
+
+
+def test_a_tree_mask_is_honoured(transformer: Transformer, folder: Path, model: TinyModel) -> None:
+    parents = [-1, 0, 1, 1, 0, 4, 2]
+    visible = np.eye(7, dtype=np.bool_)
+    for node, parent in enumerate(parents[1:], start=1):
+        visible[node] |= visible[parent]
+    wanted = tokens(7, visible, positions=[0, 1, 2, 2, 1, 2, 3])
+    assert_close(logits(transformer, wanted), expected(folder, wanted), model)
+
+
+def test_a_long_prompt_asks_for_each_layer_once(transformer: Transformer, folder: Path, model: TinyModel) -> None:
+    n = 2 * MAX_ROWS + 9
+    wanted = tokens(n, causal(n))
+    assert_close(logits(transformer, wanted), expected(folder, wanted), model)
+    source = transformer.source
+    assert isinstance(source, MemorySource)
+    assert source.layers_asked == [0, 1, 2]
+
+
+def test_graphs_are_rerun_over_other_addresses(transformer: Transformer, folder: Path, model: TinyModel) -> None:
+    """Three layers in a ring of two: each pass finds every layer elsewhere."""
+    wanted = tokens(6, causal(6))
+    right = expected(folder, wanted)
+    for index in range(6):
+        assert_close(logits(transformer, wanted, index, index + 1), right[index : index + 1], model)
