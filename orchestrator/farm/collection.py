@@ -67,7 +67,7 @@ def _without_result(phone: Transport, order: AttemptOrder, state: JobState, log:
 
 
 def _full(phone: Transport, order: AttemptOrder) -> bool:
-    result = phone.shell(f"df -Pk {quote(order.device.root)}", COMMAND_S)
+    result = phone.shell(f"df -P -k {quote(order.device.root)}", COMMAND_S)
     return result.exit_code == 0 and free_bytes(result.stdout) < FULL
 
 

@@ -63,13 +63,13 @@ def listing(phone: Transport, root: str, parcels: Sequence[Parcel]) -> tuple[lis
         f"[ -d {quote(p.path)} ] && (cd {quote(p.path)} && stat -c '%s %n' * 2>/dev/null)"
         for p in parcels
     )
-    output = run(phone, f"mkdir -p {quote(root)} && cd {quote(root)} && df -Pk . && {{ {shows or ':'}; :; }}", LIST_S)
+    output = run(phone, f"mkdir -p {quote(root)} && cd {quote(root)} && df -P -k . && {{ {shows or ':'}; :; }}", LIST_S)
     disk, *sections = output.split("\n> ")
     return [_holding(section) for section in sections], free_bytes(disk)
 
 
 def free_bytes(df: str) -> int:
-    """From `df -Pk`: the column before the percentage."""
+    """From `df -P -k`: the column before the percentage."""
     words = df.strip().splitlines()[-1].split()
     percent = next((i for i, word in enumerate(words) if word.endswith("%")), 0)
     if percent < 1:

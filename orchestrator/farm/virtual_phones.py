@@ -12,11 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import psutil
 
+from device_agent.virtual.profile import profile_names
 from orchestrator.errors import FarmError, UnknownName, UsageError
 from orchestrator.settings import Settings
 
@@ -27,8 +27,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 def profiles() -> list[str]:
     """Names of the profiles that the virtual phone knows."""
-    folder = resources.files("device_agent.virtual") / "profiles"
-    return sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
+    return profile_names()
 
 
 def names(settings: Settings) -> list[str]:
@@ -46,21 +45,31 @@ def profile_of(settings: Settings, name: str) -> str:
         ) from None
 
 
-def create(settings: Settings, name: str, profile: str) -> None:
-    """Make the phone's folder; does not start it. Raises UsageError for a bad name or another profile's phone."""
+def create(settings: Settings, name: str, profile: str) -> bool:
+    """Make the phone's folder; does not start it. False when it was there. Raises UsageError for a bad name, an unknown
+    profile and for a phone that has another profile."""
     check_name(name)
-    if profile not in profiles():
+    checked_profile(profile)
+    if name in names(settings):
+        if (existing := profile_of(settings, name)) == profile:
+            return False
         raise UsageError(
-            f"there is no phone profile {profile!r}", f"Profiles: {', '.join(profiles())}; e.g. virtual:{profiles()[0]}"
-        )
-    if name in names(settings) and profile_of(settings, name) != profile:
-        raise UsageError(
-            f"virtual phone {name!r} exists with profile {profile_of(settings, name)!r}",
+            f"virtual phone {name!r} exists with profile {existing!r}",
             f"Choose another --name, or run: lever phones retire {name}",
         )
     folder = settings.phones / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "virtual.json").write_text(json.dumps({"name": name, "profile": profile}))
+    return True
+
+
+def checked_profile(profile: str) -> str:
+    """Raises UsageError naming the profiles that exist."""
+    if profile not in (known := profiles()):
+        raise UsageError(
+            f"there is no phone profile {profile!r}", f"Profiles: {', '.join(known)}; e.g. virtual:{known[0]}"
+        )
+    return profile
 
 
 def check_name(name: str) -> None:

@@ -1,0 +1,59 @@
+"""What a phone is: read once at registration, in one round trip, as the shell user may read it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from orchestrator.farm.adb.contract import Transport
+from orchestrator.farm.provisioning import run
+
+READ_S = 20.0
+COMMAND = "getprop; echo '>'; cat /proc/meminfo; echo '>'; ls -d /sys/devices/system/cpu/cpu[0-9]*"
+PROPERTY = re.compile(r"^\[(.*?)\]: \[(.*)\]$", re.MULTILINE)
+SIMULATED = ("battery", "power", "temperature", "cpu", "flash_cap")  # what a virtual phone only states or imitates
+
+
+def read_facts(phone: Transport) -> dict[str, Any]:
+    """Keys: serial, model, soc, abi, sdk, fingerprint, ram_mb, cores, runtime; for a virtual phone also profile,
+    profile_cores, flash_mb_s, power_model {idle_w, cpu_w_per_core, flash_j_per_gb} and simulated (labels).
+
+    `runtime` is "host-python" for virtual phones and "none" as long as there is no bundle for a phone's ABI."""
+    properties, memory, cpus = run(phone, COMMAND, READ_S).split("\n>\n")
+    props = dict(PROPERTY.findall(properties))
+    facts = {
+        "serial": props.get("ro.serialno", ""),
+        "model": props.get("ro.product.model", "unknown"),
+        "soc": props.get("ro.soc.model") or props.get("ro.board.platform", "unknown"),  # ro.soc.*: since Android 12
+        "abi": props.get("ro.product.cpu.abilist", "unknown").split(",")[0],
+        "sdk": _whole(props.get("ro.build.version.sdk", "")),
+        "fingerprint": props.get("ro.build.fingerprint", ""),
+        "ram_mb": _ram_mb(memory),
+        "cores": len(cpus.split()),
+        "runtime": "none",
+    }
+    return facts | _stated(props) if props.get("ro.lever.virtual") == "1" else facts
+
+
+def _stated(props: dict[str, str]) -> dict[str, Any]:
+    """What a virtual phone says of itself: its profile's numbers."""
+    return {
+        "profile": props["ro.lever.profile"],
+        "profile_cores": int(props["ro.lever.profile_cores"]),
+        "cores": int(props["ro.lever.cores"]),
+        "ram_mb": int(props["ro.lever.ram_mb"]),
+        "flash_mb_s": int(props["ro.lever.flash_mb_s"]),
+        "power_model": json.loads(props["ro.lever.power_model"]),
+        "runtime": "host-python",
+        "simulated": list(SIMULATED),
+    }
+
+
+def _ram_mb(meminfo: str) -> int:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", meminfo, re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,134 @@
+"""Register a phone step by step.
+
+Every step may be repeated: registering again repairs. The registry is written last, so that a failure leaves nothing
+half-registered, and what we brought to a new phone is taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+
+from orchestrator.entities import Device
+from orchestrator.errors import LeverError, PhoneError, ProvisioningFailed
+from orchestrator.farm import virtual_phones
+from orchestrator.farm.adb.contract import Transport
+from orchestrator.farm.adb.quote import quote
+from orchestrator.farm.bundle import host_python_bundle
+from orchestrator.farm.connecting import open_address
+from orchestrator.farm.facts import read_facts
+from orchestrator.farm.health import probe
+from orchestrator.farm.provisioning import listing, provision, run
+from orchestrator.farm.targets import free_name, identify, parse_target
+from orchestrator.registry.contract import Registry
+from orchestrator.settings import Settings
+
+ROOT = "/data/local/tmp/lever"
+SELF_TEST_S = 60.0
+COMMAND_S = 20.0
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str  # start, connect, answer, facts, space, runtime, self-test, flash
+    detail: str | None = None  # None: it has begun; else what came out of it
+
+
+Report = Callable[[Step], None]
+
+
+def register(target: str, name: str | None, settings: Settings, registry: Registry, report: Report) -> Device:
+    """`target` is virtual:PROFILE or HOST:PORT. Raises UsageError for a bad target or name, and PhoneError or FarmError
+    naming the step that failed."""
+    if name is not None:
+        virtual_phones.check_name(name)
+    goal = parse_target(target)
+    if goal.profile is None:
+        return _register_at(goal.address, name, settings, registry, report)
+    name = name or free_name(goal.profile, registry.devices())
+    created = virtual_phones.create(settings, name, goal.profile)
+    try:
+        with _step("start", report) as done:
+            address = virtual_phones.ensure_running(settings, name)
+            done(f"virtual phone {name} listens at {address.removeprefix('tcp:')}")
+        return _register_at(address, name, settings, registry, report)
+    except BaseException:
+        if created:
+            virtual_phones.remove(settings, name)
+        raise
+
+
+def _register_at(address: str, name: str | None, settings: Settings, registry: Registry, report: Report) -> Device:
+    with _step("connect", report) as done:
+        phone = open_address(settings, address)
+        done(address.removeprefix("tcp:"))
+    with closing(phone):
+        with _step("answer", report) as done:
+            probe(phone)
+            done("a nonce came back")
+        with _step("facts", report) as done:
+            facts = read_facts(phone)
+            device = identify(address, name, facts, ROOT, settings, registry.devices())
+            done(_summary(device))
+        with _left_clean(phone, device.root):
+            _equip(phone, device, settings, report)
+    registry.put_device(device)
+    return device
+
+
+def _equip(phone: Transport, device: Device, settings: Settings, report: Report) -> None:
+    with _step("space", report) as done:
+        _, free = listing(phone, device.root, [])
+        done(f"{free / 1e9:.1f} GB free at {device.root}")
+    with _step("runtime", report) as done:
+        if device.facts["runtime"] != "host-python":
+            raise ProvisioningFailed(
+                f"this version has no runtime bundle for {device.facts['abi']} phones",
+                "It runs trials on virtual phones: lever phones register virtual:oneplus12",
+            )
+        bundle = host_python_bundle(settings.home)
+        provision(phone, device.root, [bundle], lambda _done, _total: None)
+        device.facts["runtime_hash"] = bundle.hash
+        done(f"{bundle.hash[:12]}: the agent on this host's Python (virtual phones only)")
+    with _step("self-test", report) as done:
+        done(_self_test(phone, device.root, bundle.path))
+    with _step("flash", report) as done:
+        done(f"profile states {device.facts['flash_mb_s']} MB/s; a run gets no more than this host's disk gives")
+
+
+def _self_test(phone: Transport, root: str, bundle_path: str) -> str:
+    result = phone.shell(f"sh {quote(f'{root}/{bundle_path}/agent')} probe", SELF_TEST_S)
+    lines = result.stdout.strip().splitlines() or ["it printed nothing"]
+    if result.exit_code != 0:
+        raise PhoneError(f"the agent's probe ended with exit code {result.exit_code}: {lines[-1][:300]}")
+    return lines[-1][:120]
+
+
+def _summary(device: Device) -> str:
+    facts = device.facts
+    label = "virtual, " if device.simulated else ""
+    return f"{label}{facts['model']}, {facts['soc']}, {facts['cores']} cores, {facts['ram_mb'] / 1024:.0f} GB RAM"
+
+
+@contextmanager
+def _step(name: str, report: Report) -> Iterator[Callable[[str], None]]:
+    """Announce the step; an error inside it says which step it was."""
+    report(Step(name))
+    try:
+        yield lambda detail: report(Step(name, detail))
+    except LeverError as error:
+        raise type(error)(f"step {name!r} failed: {error.message}", error.remedy) from error
+
+
+@contextmanager
+def _left_clean(phone: Transport, root: str) -> Iterator[None]:
+    """Remove our folder when something fails and it was not there before."""
+    was_there = phone.shell(f"[ -e {quote(root)} ]", COMMAND_S).exit_code == 0
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            with suppress(PhoneError):
+                run(phone, f"rm -rf {quote(root)}", COMMAND_S)
+        raise
