@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from orchestrator.run_files import MARK
+from orchestrator.service.processes import end, find, identify, marked
+
+Start = Callable[..., subprocess.Popen[str]]
+SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(command: list[str], **extra: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | extra)
+        started.append(process)
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_another_process_at_the_same_pid_is_not_ours(start: Start) -> None:
+    ours = identify(start(SLEEP).pid)
+    assert find(ours) is not None
+    assert find(replace(ours, started=ours.started - 60)) is None
+
+
+def test_a_zombie_does_not_live(start: Start) -> None:
+    process = start(SLEEP)
+    ours = identify(process.pid)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and not yet asked for
+    assert psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE
+    assert find(ours) is None
+
+
+def test_the_mark_finds_grandchildren_and_nobody_else(start: Start) -> None:
+    run_id = uuid.uuid4().hex
+    decoy = start(SLEEP, **{MARK: uuid.uuid4().hex})
+    shell = ["sh", "-c", f"{sys.executable} -c 'print(\"up\", flush=True); import time; time.sleep(600)' & wait"]
+    parent = start(shell, **{MARK: run_id})
+    pids = {process.pid for process in marked(run_id)}
+    assert parent.pid in pids
+    assert len(pids) == 2
+    parent.kill()
+    parent.wait()
+    (orphan,) = marked(run_id)
+    assert orphan.pid != parent.pid
+    assert end([orphan], 5.0) == 1
+    assert marked(run_id) == []
+    assert decoy.poll() is None
+
+
+def test_end_kills_what_does_not_listen(start: Start) -> None:
+    process = start(STUBBORN)
+    assert end([psutil.Process(process.pid)], 0.2) == 1
+    assert not psutil.pid_exists(process.pid)
