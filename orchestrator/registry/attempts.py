@@ -92,7 +92,7 @@ def running(session: Session) -> list[Attempt]:
         LeaseRow, LeaseRow.attempt_id == AttemptRow.attempt_id
     )
     found = session.execute(query.where(AttemptRow.state == AttemptState.RUNNING).order_by(AttemptRow.started_at))
-    return [rows.attempt(row, bool(expired)) for row, expired in found.tuples()]
+    return [rows.attempt(row, bool(expired)) for row, expired in found]
 
 
 def adopt(session: Session, attempt_id: str, owner: str, ttl_s: float) -> Attempt:

@@ -55,5 +55,5 @@ def one(session: Session, name: str) -> Device:
 
 def every(session: Session) -> list[Device]:
     query = select(DeviceRow, LeaseRow.attempt_id).outerjoin(LeaseRow, LeaseRow.device == DeviceRow.name)
-    found = session.execute(query.order_by(DeviceRow.name)).tuples()
+    found = session.execute(query.order_by(DeviceRow.name))
     return [rows.device(row, attempt_id is not None) for row, attempt_id in found]

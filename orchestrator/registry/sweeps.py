@@ -42,7 +42,7 @@ def grow(session: Session, sweep: Sweep) -> SweepRow:
 
 def counts(session: Session, sweep_id: str) -> dict[TrialState, int]:
     query = select(TrialRow.state, func.count()).join(LinkRow, LinkRow.trial_id == TrialRow.trial_id)
-    found = session.execute(query.where(LinkRow.sweep_id == sweep_id).group_by(TrialRow.state)).tuples()
+    found = session.execute(query.where(LinkRow.sweep_id == sweep_id).group_by(TrialRow.state))
     return {TrialState(state): n for state, n in found}
 
 

@@ -51,7 +51,7 @@ def _states(session: Session, trial_ids: Sequence[str]) -> dict[str, str]:
     query = select(TrialRow.trial_id, TrialRow.state)
     found: dict[str, str] = {}
     for some in chunks(trial_ids):
-        found.update(session.execute(query.where(TrialRow.trial_id.in_(some))).tuples().all())
+        found.update(session.execute(query.where(TrialRow.trial_id.in_(some))).all())
     return found
 
 
@@ -120,12 +120,12 @@ def _submitted(
 
 def of_sweep(session: Session, sweep_id: str) -> list[Trial]:
     query = _whole().join(LinkRow, LinkRow.trial_id == TrialRow.trial_id)
-    found = session.execute(query.where(LinkRow.sweep_id == sweep_id).order_by(LinkRow.position)).tuples()
+    found = session.execute(query.where(LinkRow.sweep_id == sweep_id).order_by(LinkRow.position))
     return [rows.trial(t, t.job, r.result if r else None) for t, r in found]
 
 
 def one(session: Session, trial_id: str) -> Trial:
-    found = session.execute(_whole().where(TrialRow.trial_id == trial_id)).tuples().first()
+    found = session.execute(_whole().where(TrialRow.trial_id == trial_id)).first()
     if found is None:
         raise rules.unknown("trial", trial_id, [])
     return rows.trial(found[0], found[0].job, found[1].result if found[1] else None)
@@ -133,7 +133,7 @@ def one(session: Session, trial_id: str) -> Trial:
 
 def related(session: Session, reference_key: str) -> list[Trial]:
     query = _whole().where(TrialRow.reference_key == reference_key, TrialRow.state == TrialState.DONE)
-    found = session.execute(query.order_by(TrialRow.seq)).tuples()
+    found = session.execute(query.order_by(TrialRow.seq))
     return [rows.trial(t, t.job, r.result if r else None) for t, r in found]
 
 
@@ -157,7 +157,7 @@ def stale_reasons(session: Session, reasons: dict[str, str]) -> dict[str, str]:
     stored: dict[str, str] = {}
     query = select(TrialRow.trial_id, TrialRow.reason).where(TrialRow.state == TrialState.WAITING)
     for some in chunks(list(reasons)):
-        stored.update(session.execute(query.where(TrialRow.trial_id.in_(some))).tuples().all())
+        stored.update(session.execute(query.where(TrialRow.trial_id.in_(some))).all())
     return {t: reasons[t] for t, known in stored.items() if known != reasons[t]}
 
 

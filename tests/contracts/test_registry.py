@@ -1,0 +1,500 @@
+"""What the registry promises, held against every backend."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from orchestrator.entities import (
+    AttemptState,
+    DeviceState,
+    FailureKind,
+    FarmEvent,
+    Sweep,
+    TrialState,
+)
+from orchestrator.errors import ClaimLost, LeaseLost, RegistryError, UnknownName
+from orchestrator.registry.contract import Registry
+from orchestrator.registry.memory import MemoryRegistry
+from orchestrator.registry.sql import open_registry
+from tests.fakes import farm
+from tests.fakes.farm import PHONE
+
+Backend = Callable[[], Registry]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    made = MemoryRegistry() if request.param == "memory" else open_registry(f"sqlite:///{tmp_path / 'registry.db'}")
+    made.put_device(farm.phone())
+    yield made
+    made.close()
+
+
+def kinds(registry: Registry, sweep_id: str | None = None) -> list[str]:
+    return [e.kind for e in registry.events(sweep_id=sweep_id)]
+
+
+# --- phones
+
+
+def test_a_phone_comes_back_as_it_was_put(registry: Registry) -> None:
+    phone = farm.phone("pixel8", tags=("bench", "left"), facts={"soc": "GS301", "ram_mb": 8000, "cores": [1, 2]})
+    registry.put_device(phone)
+    assert registry.device("pixel8") == phone
+    assert [d.name for d in registry.devices()] == [PHONE, "pixel8"]
+
+
+def test_putting_a_phone_again_replaces_it(registry: Registry) -> None:
+    registry.put_device(dataclasses.replace(farm.phone(), address="tcp:127.0.0.1:9", facts={"soc": "other"}))
+    assert registry.device(PHONE).address == "tcp:127.0.0.1:9"
+    assert len(registry.devices()) == 1
+    assert kinds(registry) == ["device_state"]
+
+
+def test_unknown_names_suggest_close_ones(registry: Registry) -> None:
+    farm.submit(registry, "t1", sweep="friday")
+    with pytest.raises(UnknownName, match="oneplus21") as phone:
+        registry.device("oneplus21")
+    assert PHONE in phone.value.remedy
+    with pytest.raises(UnknownName, match="fridy") as sweep:
+        registry.sweep("fridy")
+    assert "friday" in sweep.value.remedy
+    with pytest.raises(UnknownName):
+        registry.trial("nothing")
+
+
+def test_a_state_is_noted_once(registry: Registry) -> None:
+    registry.set_device_state(PHONE, DeviceState.OFFLINE, "no answer")
+    registry.set_device_state(PHONE, DeviceState.OFFLINE, "no answer")
+    assert registry.device(PHONE).state_reason == "no answer"
+    assert [e.data for e in registry.events()[1:]] == [{"state": "offline", "reason": "no answer"}]
+
+
+def test_a_leased_phone_is_busy_and_only_while_it_is(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    attempt = farm.run(registry, "t1")
+    busy = registry.device(PHONE)
+    assert busy.state is DeviceState.BUSY
+    registry.put_device(dataclasses.replace(busy, address="tcp:127.0.0.1:9"))
+    registry.finish_attempt(attempt, farm.done(attempt), TrialState.DONE, charged=False)
+    assert registry.device(PHONE).state is DeviceState.READY
+
+
+# --- sweeps and trials
+
+
+def test_a_sweep_keeps_its_trials_in_order(registry: Registry) -> None:
+    before = datetime.now(UTC)
+    submission = registry.submit(Sweep("id-s", "s", record={"overrides": ["a=1"]}), [farm.trial(t) for t in "cab"])
+    assert submission.queued == ("c", "a", "b")
+    assert [t.spec.trial_id for t in registry.trials("id-s")] == ["c", "a", "b"]
+    assert registry.trial("a").spec == farm.trial("a")
+    assert registry.counts("id-s") == {TrialState.WAITING: 3}
+    sweep = registry.sweep("s")
+    assert sweep == registry.sweep("id-s") == submission.sweep
+    assert sweep.record == {"overrides": ["a=1"]}
+    assert sweep.created_at is not None
+    assert abs(sweep.created_at - before) < timedelta(seconds=30)
+
+
+def test_the_same_name_grows_the_sweep(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    again = registry.submit(Sweep("another-id", "s", record={"more": 1}), [farm.trial("t2"), farm.trial("t3")])
+    assert again.sweep.sweep_id == "id-s"
+    assert (again.queued, again.in_progress) == (("t3",), ("t2",))
+    assert [t.spec.trial_id for t in registry.trials("id-s")] == ["t1", "t2", "t3"]
+    assert [s.name for s in registry.sweeps()] == ["s"]
+    assert registry.sweep("s").record == {"more": 1}
+
+
+def test_sweeps_are_listed_newest_first(registry: Registry) -> None:
+    for name in ("one", "two", "three"):
+        farm.submit(registry, "t1", sweep=name)
+    assert [s.name for s in registry.sweeps()] == ["three", "two", "one"]
+    assert [s.name for s in registry.sweeps_of("t1")] == ["one", "two", "three"]
+
+
+def test_a_done_trial_is_reused_by_another_sweep(registry: Registry) -> None:
+    farm.submit(registry, "t1", sweep="first")
+    farm.finish(registry, "t1")
+    for item in registry.outbox(99):
+        registry.outbox_done(item.item_id)
+    second = farm.submit(registry, "t1", "t2", sweep="second")
+    assert (second.reused, second.queued) == (("t1",), ("t2",))
+    assert [t.state for t in registry.trials("id-second")] == [TrialState.DONE, TrialState.WAITING]
+    owed = [(i.kind, i.sweep_id, i.trial_id) for i in registry.outbox(99)]
+    assert sorted(owed, key=str) == [("sweep", "id-second", None), ("trial", "id-second", "t1")]
+
+
+def test_a_sweep_of_done_trials_is_finished_at_once(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    farm.finish(registry, "t1")
+    again = farm.submit(registry, "t1")
+    assert [e.kind for e in registry.events(again.event_id, "id-s")] == ["sweep_finished"]
+
+
+def test_a_failed_trial_waits_again_when_submitted_again(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    farm.finish(registry, "t1", farm.failed, "failed")
+    failed = registry.trial("t1")
+    assert (failed.state, failed.charged_failures, failed.failure_kind) == (TrialState.FAILED, 1, "engine_error")
+    renewed = farm.trial("t1", extra="new")
+    assert registry.submit(Sweep("id-s", "s"), [renewed]).queued == ("t1",)
+    again = registry.trial("t1")
+    assert again.spec == renewed
+    assert (again.state, again.attempts, again.earlier_attempts) == (TrialState.WAITING, 1, 1)
+    assert (again.charged_failures, again.failure_kind, again.failure_message) == (0, None, None)
+    assert farm.run(registry, "t1").number == 2
+
+
+def test_a_trial_given_twice_counts_once(registry: Registry) -> None:
+    assert farm.submit(registry, "t1", "t1").queued == ("t1",)
+    assert len(registry.trials("id-s")) == 1
+
+
+def test_the_queue_is_oldest_first_and_light(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", "t3", "t4")
+    farm.run(registry, "t2")
+    queue = registry.waiting(2)
+    assert [t.spec.trial_id for t in queue] == ["t1", "t3"]
+    assert all(t.spec.job == {} and t.spec.config for t in queue)
+
+
+def test_a_long_queue_for_one_phone_hides_nothing_from_others(registry: Registry) -> None:
+    specs = [farm.trial(f"a{i}") for i in range(5)]
+    specs += [farm.trial("any1", device=None), farm.trial("p1", device="pixel8"), farm.trial("any2", device=None)]
+    registry.submit(Sweep("id-s", "s"), specs)
+    assert [t.spec.trial_id for t in registry.waiting(1, ["pixel8"])] == ["any1", "p1"]
+    assert [t.spec.trial_id for t in registry.waiting(2, [PHONE])] == ["a0", "a1", "any1", "any2"]
+
+
+def test_reasons_are_kept_while_a_trial_waits(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    farm.run(registry, "t2")
+    registry.set_waiting_reason({"t1": "phone is offline", "t2": "late", "gone": "no such"})
+    assert [t.reason for t in registry.trials("id-s")] == ["phone is offline", ""]
+    farm_attempts = registry.attempts("t2")
+    registry.finish_attempt(farm_attempts[0], farm.done(farm_attempts[0]), TrialState.DONE, charged=False)
+    farm.run(registry, "t1")
+    assert registry.trial("t1").reason == ""
+
+
+def test_related_are_the_done_trials_of_one_reference(registry: Registry) -> None:
+    registry.submit(Sweep("id-s", "s"), [farm.trial("t1"), farm.trial("t2"), farm.trial("t3", reference="other")])
+    for trial_id in ("t1", "t3"):
+        farm.finish(registry, trial_id)
+    found = registry.related("ref")
+    assert [t.spec.trial_id for t in found] == ["t1"]
+    assert found[0].result is not None
+
+
+# --- cancelling
+
+
+def test_cancel_ends_what_waits_and_asks_what_runs_to_stop(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", "t3")
+    farm.finish(registry, "t1")
+    running = farm.run(registry, "t2")
+    stopped = registry.cancel("id-s")
+    assert [a.attempt_id for a in stopped] == [running.attempt_id]
+    assert [a.cancel_requested for a in registry.running()] == [True]
+    assert [t.state for t in registry.trials("id-s")] == [TrialState.DONE, TrialState.RUNNING, TrialState.CANCELLED]
+    assert [a.attempt_id for a in registry.cancel("s")] == [running.attempt_id]
+    assert kinds(registry, "id-s").count("sweep_cancelled") == 1
+    registry.finish_attempt(running, farm.failed(running, FailureKind.CANCELLED), TrialState.WAITING, charged=False)
+    assert registry.trial("t2").state is TrialState.CANCELLED
+    assert kinds(registry, "id-s")[-2:] == ["trial_cancelled", "sweep_finished"]
+
+
+def test_cancel_leaves_what_another_sweep_wants(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", sweep="mine")
+    farm.submit(registry, "t2", sweep="theirs")
+    running = farm.run(registry, "t2")
+    assert registry.cancel("id-mine") == []
+    assert not registry.running()[0].cancel_requested
+    assert registry.trial("t1").state is TrialState.CANCELLED
+    assert [a.attempt_id for a in registry.cancel("id-theirs")] == [running.attempt_id]
+
+
+def test_a_trial_wanted_again_is_not_cancelled(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    attempt = farm.run(registry, "t1")
+    registry.cancel("id-s")
+    assert farm.submit(registry, "t1", sweep="other").in_progress == ("t1",)
+    registry.finish_attempt(attempt, farm.failed(attempt, FailureKind.CANCELLED), TrialState.CANCELLED, charged=False)
+    assert registry.trial("t1").state is TrialState.WAITING
+
+
+def test_a_cancelled_sweep_can_be_submitted_again(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    registry.cancel("id-s")
+    assert farm.submit(registry, "t1", "t2").queued == ("t1", "t2")
+    farm.finish(registry, "t1")
+    assert kinds(registry, "id-s").count("sweep_finished") == 1  # of the cancelling
+    farm.finish(registry, "t2")
+    assert kinds(registry, "id-s").count("sweep_finished") == 2
+
+
+# --- attempts and leases
+
+
+def test_an_attempt_from_start_to_done(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    attempt = farm.run(registry, "t1")
+    assert (attempt.trial_id, attempt.device, attempt.number, attempt.owner) == ("t1", PHONE, 1, "me")
+    assert registry.trial("t1").state is TrialState.RUNNING
+    assert registry.trial("t1").attempt_id == attempt.attempt_id
+    assert [a.attempt_id for a in registry.running()] == [attempt.attempt_id]
+    registry.finish_attempt(attempt, farm.done(attempt), TrialState.DONE, charged=False)
+    trial = registry.trial("t1")
+    assert (trial.state, trial.attempts, trial.device, trial.attempt_wall_s) == (TrialState.DONE, 1, PHONE, 2.5)
+    assert trial.result == farm.done(attempt).result
+    assert registry.rounds_jsonl("t1") == '{"round": 0}\n'
+    assert registry.running() == []
+    ended = registry.attempts("t1")[0]
+    assert ended.state is AttemptState.DONE
+    assert ended.started_at
+    assert ended.ended_at
+    assert ended.ended_at >= ended.started_at
+    assert kinds(registry, "id-s") == [
+        "sweep_submitted",
+        "attempt_started",
+        "attempt_finished",
+        "trial_done",
+        "sweep_finished",
+    ]
+
+
+def test_a_failure_keeps_what_is_needed_to_understand_it(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    attempt = farm.run(registry, "t1")
+    outcome = dataclasses.replace(farm.failed(attempt), log_tail="bad \0 byte")
+    registry.finish_attempt(attempt, outcome, TrialState.WAITING, charged=True)
+    kept = registry.attempts("t1")[0]
+    assert (kept.state, kept.failure_kind, kept.charged) == (AttemptState.FAILED, "engine_error", True)
+    assert kept.failure_message == "went engine_error"
+    assert kept.log_tail.startswith("bad ")
+    trial = registry.trial("t1")
+    assert (trial.state, trial.charged_failures) == (TrialState.WAITING, 1)
+    assert registry.rounds_jsonl("t1") == ""
+
+
+@pytest.mark.parametrize("state", [DeviceState.OFFLINE, DeviceState.QUARANTINED, DeviceState.RETIRED])
+def test_a_phone_that_is_not_ready_gets_nothing(registry: Registry, state: DeviceState) -> None:
+    farm.submit(registry, "t1")
+    registry.set_device_state(PHONE, state)
+    with pytest.raises(ClaimLost, match=state.value):
+        farm.run(registry, "t1")
+    assert registry.trial("t1").state is TrialState.WAITING
+
+
+def test_a_trial_runs_once_and_a_phone_runs_one(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    registry.put_device(farm.phone("pixel8"))
+    farm.run(registry, "t1")
+    with pytest.raises(ClaimLost):
+        farm.run(registry, "t1", "pixel8")
+    with pytest.raises(ClaimLost):
+        farm.run(registry, "t2")
+    with pytest.raises(ClaimLost):
+        farm.run(registry, "t2", "pixel8")  # bound to PHONE
+    assert registry.trial("t2").attempts == 0
+
+
+def test_tokens_grow_with_every_lease(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    first = farm.finish(registry, "t1")
+    second = farm.run(registry, "t2")
+    third = registry.adopt(second.attempt_id, "me", 60)
+    assert first.token < second.token < third.token
+
+
+def test_a_stale_token_writes_nothing(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    old = farm.run(registry, "t1")
+    new = registry.adopt(old.attempt_id, "me", 60)
+    events = len(registry.events())
+    with pytest.raises(LeaseLost):
+        registry.finish_attempt(old, farm.done(old), TrialState.DONE, charged=False)
+    assert registry.renew([old, new], 60) == [old.attempt_id]
+    assert registry.trial("t1").state is TrialState.RUNNING
+    assert len(registry.events()) == events
+    registry.finish_attempt(new, farm.done(new), TrialState.DONE, charged=False)
+    with pytest.raises(LeaseLost):
+        registry.finish_attempt(new, farm.failed(new), TrialState.FAILED, charged=True)
+    assert registry.trial("t1").state is TrialState.DONE
+
+
+def test_another_owner_adopts_only_an_expired_attempt(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    mine = farm.run(registry, "t1")
+    assert [a.lease_expired for a in registry.running()] == [False]
+    with pytest.raises(ClaimLost, match="me"):
+        registry.adopt(mine.attempt_id, "other", 60)
+    registry.renew([mine], 0)
+    assert [a.lease_expired for a in registry.running()] == [True]
+    theirs = registry.adopt(mine.attempt_id, "other", 60)
+    assert theirs.owner == "other"
+    assert registry.renew([mine], 60) == [mine.attempt_id]
+    registry.finish_attempt(theirs, farm.done(theirs), TrialState.DONE, charged=False)
+    with pytest.raises(ClaimLost):
+        registry.adopt(mine.attempt_id, "me", 60)
+
+
+def test_an_expired_lease_can_still_be_renewed_by_its_holder(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    attempt = farm.run(registry, "t1", ttl_s=0)
+    assert registry.renew([attempt], 60) == []
+    assert not registry.running()[0].lease_expired
+
+
+def test_a_phone_whose_lease_expired_is_free_and_the_trial_waits_uncharged(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    lost = farm.run(registry, "t1", ttl_s=0)
+    new = farm.run(registry, "t2")
+    assert new.token > lost.token
+    trial = registry.trial("t1")
+    assert (trial.state, trial.charged_failures, trial.failure_kind) == (TrialState.WAITING, 0, "host_lost")
+    with pytest.raises(LeaseLost):
+        registry.finish_attempt(lost, farm.done(lost), TrialState.DONE, charged=False)
+
+
+def test_recent_attempts_begin_anew_after_quarantine(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", "t3")
+    farm.finish(registry, "t1", farm.failed, "failed")
+    farm.finish(registry, "t2")
+    assert [a.trial_id for a in registry.recent_attempts(PHONE, 5)] == ["t2", "t1"]
+    registry.set_device_state(PHONE, DeviceState.QUARANTINED, "three in a row")
+    assert [a.trial_id for a in registry.recent_attempts(PHONE, 1)] == ["t2"]
+    registry.set_device_state(PHONE, DeviceState.READY)
+    assert registry.recent_attempts(PHONE, 5) == []
+    farm.finish(registry, "t3")
+    assert [a.trial_id for a in registry.recent_attempts(PHONE, 5)] == ["t3"]
+
+
+def test_what_is_known_later_is_merged_and_owed_once(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    farm.finish(registry, "t1")
+    owed = len(registry.outbox(99))
+    registry.set_derived("t1", {"speedup": 2.0}, {"exactness": "exact 3/3"})
+    registry.set_derived("t1", {"speedup": 2.0}, {"exactness": "exact 3/3"})
+    result = registry.trial("t1").result
+    assert result is not None
+    assert (result["metrics"], result["tags"]) == ({"tpot_s": 0.5, "speedup": 2.0}, {"exactness": "exact 3/3"})
+    assert len(registry.outbox(99)) == owed + 1
+    assert kinds(registry, "id-s").count("trial_derived") == 1
+    farm.submit(registry, "t2")
+    with pytest.raises(RegistryError, match="waiting"):
+        registry.set_derived("t2", {}, {})
+
+
+# --- events and outbox
+
+
+def test_events_are_in_order_and_of_one_sweep(registry: Registry) -> None:
+    submission = farm.submit(registry, "t1", sweep="mine")
+    farm.submit(registry, "t2", sweep="other")
+    attempt = farm.run(registry, "t1")
+    registry.add_events(
+        [FarmEvent("progress", trial_id="t1", attempt_id=attempt.attempt_id, data={"n": i}) for i in (1, 2)]
+    )
+    mine = registry.events(sweep_id="id-mine")
+    assert [e.kind for e in mine] == ["sweep_submitted", "attempt_started", "progress", "progress"]
+    ids = [e.event_id for e in mine]
+    assert ids == sorted(set(ids))
+    assert all(e.at for e in mine)
+    later = registry.events(submission.event_id, "id-mine", limit=2)
+    assert [e.kind for e in later] == ["attempt_started", "progress"]
+    assert [e.data.get("n") for e in registry.events(later[-1].event_id, "id-mine")] == [2]
+    assert len(registry.events()) == 6
+
+
+def test_the_outbox_keeps_what_is_owed(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", sweep="a")
+    farm.submit(registry, "t1", sweep="b")
+    farm.finish(registry, "t1", farm.failed, "failed")
+    owed = [(i.kind, i.sweep_id, i.trial_id, i.payload) for i in registry.outbox(99)]
+    assert owed[:2] == [("sweep", f"id-{s}", None, {"event": "submitted"}) for s in "ab"]
+    assert [o for o in owed if o[0] == "trial"] == [("trial", f"id-{s}", "t1", {"state": "failed"}) for s in "ab"]
+    assert owed[-1] == ("sweep", "id-b", None, {"event": "finished"})
+    for item in registry.outbox(2):
+        registry.outbox_done(item.item_id)
+        registry.outbox_done(item.item_id)
+    assert len(registry.outbox(99)) == len(owed) - 2
+
+
+def test_run_ids_are_kept(registry: Registry) -> None:
+    assert registry.tracking_run_id("s", "t") is None
+    registry.set_tracking_run_id("s", "t", "run1")
+    registry.set_tracking_run_id("s", None, "run2")
+    registry.set_tracking_run_id("s", "t", "run3")
+    assert (registry.tracking_run_id("s", "t"), registry.tracking_run_id("s", None)) == ("run3", "run2")
+
+
+# --- many at once
+
+
+def test_many_threads_run_every_trial_exactly_once(registry: Registry) -> None:
+    phones = [f"p{i}" for i in range(4)]
+    for name in phones:
+        registry.put_device(farm.phone(name))
+    registry.submit(Sweep("id-s", "s"), [farm.trial(f"t{i}", device=None) for i in range(40)])
+    with ThreadPoolExecutor(8) as pool:
+        finished = list(chain.from_iterable(pool.map(partial(_work, registry), phones * 2)))
+    assert sorted(finished) == sorted(f"t{i}" for i in range(40))
+    assert registry.counts("id-s") == {TrialState.DONE: 40}
+    assert all(t.attempts == 1 for t in registry.trials("id-s"))
+    assert kinds(registry).count("sweep_finished") == 1
+
+
+def _work(registry: Registry, phone: str) -> list[str]:
+    """Two workers share each phone: what one leases the other does not get."""
+    mine = []
+    while queue := registry.waiting(3):
+        for trial in queue:
+            try:
+                attempt = farm.run(registry, trial.spec.trial_id, phone)
+            except ClaimLost:
+                continue
+            registry.finish_attempt(attempt, farm.done(attempt), TrialState.DONE, charged=False)
+            mine.append(trial.spec.trial_id)
+    return mine
+
+
+def test_one_of_many_claimers_wins(registry: Registry) -> None:
+    phones = [f"p{i}" for i in range(8)]
+    for name in phones:
+        registry.put_device(farm.phone(name))
+    registry.submit(Sweep("id-s", "s"), [farm.trial("t1", device=None)])
+    start = threading.Barrier(len(phones))
+
+    def claim(phone: str) -> bool:
+        start.wait(30)
+        try:
+            farm.run(registry, "t1", phone)
+        except ClaimLost:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(phones)) as pool:
+        assert sum(pool.map(claim, phones)) == 1
+    assert len(registry.running()) == 1
+
+
+def test_merging_from_many_threads_loses_nothing(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    farm.finish(registry, "t1")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: registry.set_derived("t1", {f"m{i}": float(i)}, {}), range(40)))
+    result = registry.trial("t1").result
+    assert result is not None
+    assert len(result["metrics"]) == 41
