@@ -12,9 +12,11 @@ LeverError                  exit 1; message says which thing, what happened, the
 │   ├── WrongPhone          another phone answers at a known address
 │   ├── PhoneDiskFull
 │   └── ProvisioningFailed  a chunk arrives damaged again and again
+├── FetchFailed             the package index has no such package, or cannot be reached
 ├── RegistryError
 │   ├── ClaimLost           another owner took the trial or the phone first
 │   └── LeaseLost           our fencing token is stale: drop what we hold
+├── TrackingError           MLflow does not take or give what we ask
 ├── FarmError               supervisor, Ray, ports
 └── TrialsFailed            a sweep ended with failed trials (exit 1)
 """
@@ -75,6 +77,9 @@ class ProvisioningFailed(PhoneError):
     kind = "provisioning"
 
 
+class FetchFailed(LeverError): ...
+
+
 class RegistryError(LeverError): ...
 
 
@@ -82,6 +87,9 @@ class ClaimLost(RegistryError): ...
 
 
 class LeaseLost(RegistryError): ...
+
+
+class TrackingError(LeverError): ...
 
 
 class FarmError(LeverError): ...

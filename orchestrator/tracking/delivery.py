@@ -1,0 +1,122 @@
+"""From outbox to sink: nothing is lost in an outage, and no single item holds up the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from orchestrator.entities import FarmEvent, Sweep, Trial, TrialState
+from orchestrator.errors import TrackingError, UnknownName
+from orchestrator.registry.contract import OutboxItem, Registry
+
+OUTAGE_PAUSE_S, POISON_PAUSE_S = (1.0, 60.0), (30.0, 3600.0)  # first, longest; doubled in between
+LOGGED = (TrialState.DONE, TrialState.FAILED, TrialState.CANCELLED)
+
+
+class Sink(Protocol):
+    """Both writes raise TrackingError, and writing again changes nothing."""
+
+    def write_trial(self, registry: Registry, sweep: Sweep, trial: Trial) -> None: ...
+    def write_sweep(self, registry: Registry, sweep: Sweep) -> None: ...
+    def reachable(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pause:
+    failures: int
+    until: float
+
+
+class _Outage(Exception):
+    """The sink does not answer: leave the outbox as it is."""
+
+
+class Delivery:
+    """A Tracker. Pauses are kept in memory: a restarted process tries at once."""
+
+    def __init__(self, sink: Sink, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sink, self._clock = sink, clock
+        self._outage: Pause | None = None
+        self._poison: dict[int, Pause] = {}
+
+    def drain(self, registry: Registry, limit: int = 100) -> int:
+        if self._outage and self._clock() < self._outage.until:
+            return 0
+        items = registry.outbox(limit + len(self._poison))  # items that pause must not fill the window
+        due = [i for i in items if self._due(i)][:limit]
+        try:
+            delivered = sum(self._deliver(registry, s, group) for s, group in _by_sweep(due).items())
+        except _Outage as error:
+            self._note_outage(registry, str(error))
+            return 0
+        if due and self._outage:
+            registry.add_event(FarmEvent("tracking_recovered"))
+            self._outage = None
+        return delivered
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def _due(self, item: OutboxItem) -> bool:
+        pause = self._poison.get(item.item_id)
+        return pause is None or pause.until <= self._clock()
+
+    def _deliver(self, registry: Registry, sweep_id: str, items: Sequence[OutboxItem]) -> int:
+        """Trials first, then the sweep's own run, so that its table holds them; only then are the items done."""
+        try:
+            sweep = registry.sweep(sweep_id)
+        except UnknownName as error:
+            return sum(self._fail(registry, item, str(error)) for item in items)
+        trials = dict.fromkeys(i.trial_id for i in items if i.trial_id)
+        errors = {t: self._attempt(lambda t=t: self._write_trial(registry, sweep, t)) for t in trials}  # type: ignore[misc]  # lambda default
+        errors[""] = self._attempt(lambda: self._sink.write_sweep(registry, sweep))
+        return sum(self._settle(registry, i, errors[i.trial_id or ""] or errors[""]) for i in items)
+
+    def _write_trial(self, registry: Registry, sweep: Sweep, trial_id: str) -> None:
+        trial = registry.trial(trial_id)
+        if trial.state in LOGGED:  # one that runs again will owe a newer item
+            self._sink.write_trial(registry, sweep, trial)
+
+    def _attempt(self, write: Callable[[], None]) -> str:
+        """Empty when written, else what is wrong with this item; raises _Outage when the sink is."""
+        try:
+            write()
+        except (TrackingError, UnknownName) as error:
+            if not self._sink.reachable():
+                raise _Outage(error.message) from error
+            return error.message
+        return ""
+
+    def _settle(self, registry: Registry, item: OutboxItem, error: str) -> int:
+        if error:
+            return self._fail(registry, item, error)
+        registry.outbox_done(item.item_id)
+        self._poison.pop(item.item_id, None)
+        return 1
+
+    def _fail(self, registry: Registry, item: OutboxItem, error: str) -> int:
+        self._poison[item.item_id] = pause = _longer(self._poison.get(item.item_id), POISON_PAUSE_S, self._clock())
+        data = {"item": item.item_id, "error": error, "failures": pause.failures}
+        registry.add_event(FarmEvent("tracking_failed", sweep_id=item.sweep_id, trial_id=item.trial_id, data=data))
+        return 0
+
+    def _note_outage(self, registry: Registry, error: str) -> None:
+        if self._outage is None:
+            registry.add_event(FarmEvent("tracking_unreachable", data={"error": error}))
+        self._outage = _longer(self._outage, OUTAGE_PAUSE_S, self._clock())
+
+
+def _longer(pause: Pause | None, limits: tuple[float, float], now: float) -> Pause:
+    failures = pause.failures + 1 if pause else 1
+    first, longest = limits
+    return Pause(failures, now + min(longest, first * 2.0 ** min(failures - 1, 30)))
+
+
+def _by_sweep(items: Iterable[OutboxItem]) -> dict[str, list[OutboxItem]]:
+    groups: dict[str, list[OutboxItem]] = {}
+    for item in items:
+        groups.setdefault(item.sweep_id, []).append(item)
+    return groups
