@@ -14,13 +14,14 @@ from pathlib import Path
 from device_agent.protocol import ChunkSpec, ExtentSpec, HyperParams, PackManifest, TensorSpec, to_json
 from orchestrator.models.architecture import GLOBALS, LAYER_TENSORS, check_tensors, hyper_params
 from orchestrator.models.gguf_file import GgufFile, GgufTensor
+from orchestrator.models.store import TEMPORARY
 
 PACK_VERSION = 1
 BLOCK = 4096  # O_DIRECT
 TENSOR_ALIGNMENT = 64  # cache line, and what the kernels' vector loads want
 WHOLE_CHUNK_LIMIT = 64 << 20  # an extent up to this size is one file
 CHUNK = 32 << 20  # larger extents are cut at this size
-TEMPORARY = ".tmp-"
+
 
 Advance = Callable[[int], None]  # called with bytes done since the last call
 
