@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,12 @@ class ShellResult:
 
 class Transport(Protocol):
     """Context manager: closes on exit."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
 
     def connect(self, timeout_s: float) -> None: ...
 

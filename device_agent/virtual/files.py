@@ -1,0 +1,52 @@
+"""Where the phone's paths lie on the host.
+
+Sync paths are mapped exactly. A shell command is text that the host's shell runs without chroot (that needs
+privileges), so absolute path words that begin with one of the phone's folders are rewritten in it. Quirk: such a word
+is rewritten in data too (`echo /data` prints the host's path); text on a shell's stdin is never rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+FOLDERS = ("data", "sdcard", "storage", "system", "vendor")
+_PLAIN = re.compile(r"/[\w./+-]*", re.ASCII)
+_LONGEST_PLAIN = 80  # unix socket addresses end at 107 bytes
+# A path word: at the start or after white space or shell punctuation, perhaps inside quotes.
+_PATH_WORD = re.compile(rf"""(^|[\s=:;&|<>(){{}},`!\[])(["'\\]*)/({"|".join(FOLDERS)})(?=/|[^\w.+-]|$)""")
+
+
+class Files:
+    """The phone's `/`. `prefix` is a path of it that needs no quoting whatever the root's own name is."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._alias_folder: str | None = None
+        if _PLAIN.fullmatch(str(root)) and len(str(root)) <= _LONGEST_PLAIN:
+            self.prefix = str(root)
+        else:
+            self._alias_folder = tempfile.mkdtemp(prefix="lever-phone-")
+            self.prefix = f"{self._alias_folder}/root"
+            os.symlink(root, self.prefix)
+
+    def create(self) -> None:
+        for folder in (*FOLDERS, "data/local/tmp"):
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+
+    def host_path(self, path: str) -> str:
+        """Path on the host of an absolute (or `/`-relative) path on the phone; `..` never leaves the root."""
+        if path == self.prefix or path.startswith(self.prefix + "/"):
+            path = path[len(self.prefix) :]  # a path that a rewritten command printed
+        inside = os.path.normpath("/" + path).lstrip("/")
+        return os.path.join(self.root, inside) if inside else str(self.root)
+
+    def rewrite(self, command: str) -> str:
+        return _PATH_WORD.sub(lambda match: f"{match[1]}{match[2]}{self.prefix}/{match[3]}", command)
+
+    def close(self) -> None:
+        if self._alias_folder:
+            os.unlink(self.prefix)
+            os.rmdir(self._alias_folder)

@@ -1,0 +1,78 @@
+"""The phone's TCP side: accepts hosts on loopback, and can lose them all at once or be away for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from device_agent.virtual.connection import Connection
+
+MakeConnection = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Connection]
+_BUFFER = 1 << 20
+
+
+class Listener:
+    def __init__(self, make_connection: MakeConnection) -> None:
+        self._make_connection = make_connection
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._coming_back: asyncio.Task[None] | None = None
+        self.port = 0
+
+    async def start(self, port: int) -> None:
+        """Raises OSError when the port is taken; 0 takes any."""
+        await self._listen(_bound_socket(port))
+
+    def stop(self) -> None:
+        if self._coming_back:
+            self._coming_back.cancel()
+        if self._server:
+            self._server.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Every connection ends at once; the phone's processes go on."""
+        for connection in self._connections:
+            connection.cut()
+
+    def allow_offered_keys(self) -> None:
+        for connection in self._connections:
+            connection.allow_offered_key()
+
+    def go_offline(self, seconds: float) -> None:
+        """Cut, then refuse connections for so long; the port stays ours."""
+        self.stop()
+        self._coming_back = asyncio.create_task(self._come_back(_bound_socket(self.port), seconds))
+
+    async def _come_back(self, bound: socket.socket, seconds: float) -> None:
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            bound.close()
+            raise
+        await self._listen(bound)
+
+    async def _listen(self, bound: socket.socket) -> None:
+        self.port = bound.getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, sock=bound, limit=_BUFFER)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = self._make_connection(reader, writer)
+        self._connections.add(connection)
+        try:
+            await connection.serve()
+        finally:
+            self._connections.discard(connection)
+
+
+def _bound_socket(port: int) -> socket.socket:
+    """Bound but not listening: connections are refused until asyncio listens on it."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(("127.0.0.1", port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

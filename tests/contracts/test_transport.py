@@ -1,0 +1,145 @@
+"""What every transport promises (orchestrator/farm/adb/contract.py), over a virtual phone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import CommandFailed, PhoneUnreachable
+from orchestrator.farm.adb.connect import open_transport
+from orchestrator.farm.adb.contract import Transport
+from orchestrator.farm.adb.quote import quote
+from tests.fakes.phones import FakePhone, start_phone
+
+TMP = "/data/local/tmp"
+
+
+@pytest.fixture(scope="module")
+def phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakePhone]:
+    # a folder name that breaks whatever is not quoted
+    running = start_phone(tmp_path_factory.mktemp("phones") / 'it\'s a $(phone) "root"')
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "adbkey"
+
+
+@pytest.fixture
+def transport(phone: FakePhone, key: Path) -> Iterator[Transport]:
+    with open_transport(phone.address, key) as opened:
+        opened.connect(10)
+        yield opened
+
+
+def test_banner(transport: Transport) -> None:
+    banner = transport.banner()
+    assert banner["ro.product.model"] == "CPH2581"
+    assert "shell_v2" in banner["features"].split(",")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "output"),
+    [
+        ("echo hello", 0, "hello\n"),
+        ("printf no-newline", 0, "no-newline"),
+        ("exit 3", 3, ""),
+        ("kill -9 $$", 137, "Killed\n"),
+        ("false # comment", 1, ""),
+        ("echo out; echo err >&2", 0, "out\nerr\n"),
+        ("printf 'a\\r\\nb\\n'", 0, "a\r\nb\n"),
+        ("", 0, ""),
+    ],
+)
+def test_shell_gives_exit_code_and_merged_output(transport: Transport, command: str, code: int, output: str) -> None:
+    result = transport.shell(command, 10)
+    assert (result.exit_code, result.stdout) == (code, output)
+
+
+def test_shell_syntax_error_is_a_result(transport: Transport) -> None:
+    result = transport.shell("if then '", 10)
+    assert result.exit_code == 2
+    assert result.stdout
+
+
+def test_one_connection_serves_operation_after_operation(transport: Transport) -> None:
+    assert [transport.shell(f"echo {i}", 10).stdout for i in range(20)] == [f"{i}\n" for i in range(20)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 65535, 65536, 65537, 3 * 1048576 + 17, 20 * 1000 * 1000])
+def test_push_and_pull_any_size(transport: Transport, tmp_path: Path, phone: FakePhone, size: int) -> None:
+    source, target = tmp_path / "source", tmp_path / "new folder" / "target"
+    source.write_bytes(os.urandom(size))
+    sent: list[int] = []
+    transport.push(source, f"{TMP}/made/on/the way/file {size}", 60, sent.append)
+    transport.pull(f"{TMP}/made/on/the way/file {size}", target, 60)
+    assert phone.path(f"{TMP}/made/on/the way/file {size}").read_bytes() == source.read_bytes()
+    assert target.read_bytes() == source.read_bytes()
+    assert sent == sorted(sent)
+    assert sent[-1:] == ([size] if size else [])
+
+
+def test_push_keeps_mode_and_time(transport: Transport, tmp_path: Path, phone: FakePhone) -> None:
+    source = tmp_path / "tool"
+    source.write_text("#!/bin/sh\necho ran\n")
+    source.chmod(0o755)
+    os.utime(source, (1_600_000_000, 1_600_000_000))
+    transport.push(source, f"{TMP}/tool", 10)
+    assert transport.shell(f"{TMP}/tool", 10).stdout == "ran\n"
+    assert phone.path(f"{TMP}/tool").stat().st_mtime == 1_600_000_000
+
+
+def test_push_overwrites(transport: Transport, tmp_path: Path) -> None:
+    transport.push_bytes(b"long old text", f"{TMP}/same", 10)
+    transport.push_bytes(b"new", f"{TMP}/same", 10)
+    assert transport.read(f"{TMP}/same", 10) == b"new"
+
+
+def test_push_onto_a_folder_fails_and_the_connection_lives(transport: Transport, tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    big.write_bytes(bytes(5_000_000))
+    with pytest.raises(CommandFailed, match=r"tcp:127\.0\.0\.1:\d+: pushing .* failed"):
+        transport.push(big, TMP, 20)
+    assert transport.shell("echo alive", 10).stdout == "alive\n"
+
+
+def test_pull_of_nothing_leaves_nothing(transport: Transport, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="No such file"):
+        transport.pull(f"{TMP}/absent", tmp_path / "pulled", 10)
+    assert list(tmp_path.iterdir()) == []
+    assert transport.shell("echo alive", 10).stdout == "alive\n"
+
+
+def test_read_parts(transport: Transport) -> None:
+    data = bytes(range(256)) * 8 + b"\r\n\0end"
+    transport.push_bytes(data, f"{TMP}/all bytes", 10)
+    assert transport.read(f"{TMP}/all bytes", 10) == data
+    assert transport.read(f"{TMP}/all bytes", 10, offset=250, max_bytes=20) == data[250:270]
+    assert transport.read(f"{TMP}/all bytes", 10, offset=len(data)) == b""
+    assert transport.read(f"{TMP}/absent", 10) == b""
+
+
+@pytest.mark.parametrize("name", ["with space", "quo'te", 'dou"ble', "$(touch pwned)", "new\nline", "-n", "ünïcödé 📱"])
+def test_names_that_break_shells(transport: Transport, phone: FakePhone, tmp_path: Path, name: str) -> None:
+    transport.push_bytes(b"x", f"{TMP}/names/{name}", 10)
+    assert transport.read(f"{TMP}/names/{name}", 10) == b"x"
+    assert transport.shell(f"rm {quote(f'{TMP}/names/{name}')} && ls -A {TMP}/names", 10).stdout == ""
+    assert not (phone.root / "pwned").exists()
+
+
+def test_deadline_passes(transport: Transport) -> None:
+    with pytest.raises(PhoneUnreachable, match=r"did not end within 0\.3 s"):
+        transport.shell("sleep 30", 0.3)
+    with pytest.raises(PhoneUnreachable):  # the connection's state is unknown, so it is closed
+        transport.shell("echo", 5)
+
+
+def test_reconnect(transport: Transport) -> None:
+    transport.close()
+    transport.connect(10)
+    assert transport.shell("echo again", 10).stdout == "again\n"
