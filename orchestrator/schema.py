@@ -1,8 +1,14 @@
-"""Typed shape of a sweep's configuration: the one crossing from OmegaConf to dataclasses. Ranges are checked in
-`__post_init__`, which runs in `OmegaConf.to_object`, for a whole batch before a phone is touched."""
+"""Typed shape of a sweep's configuration: the one crossing from OmegaConf to dataclasses.
+
+Types are checked when a configuration is composed, ranges in `__post_init__`, which runs in `OmegaConf.to_object` for
+a whole batch before a phone is touched (and for the schema's own defaults, where values may be missing). Sizes in MB
+are 10^6 bytes, in KiB 1024 bytes; times are seconds.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +18,14 @@ from orchestrator.errors import ConfigError
 
 STRATEGIES = ("autoregressive", "chain")
 STORAGE_MODES = ("flash", "resident")
+SOURCES = ("humaneval",)
+RUNTIMES = ("ray", "inline")
+SWEEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass
 class PairConf:
-    name: str = MISSING
+    name: str = MISSING  # as `lever models list` shows it
 
 
 @dataclass
@@ -29,21 +38,28 @@ class DraftingConf:
 
 @dataclass
 class StorageConf:
-    mode: str = "flash"
-    flash_bandwidth_mb_s: float | None = None  # cap, MB/s (10^6 bytes)
-    chunk_kib: int = 4096
-    ring_slots: int = 3
+    """Where the target's layers live while decoding; all but `mode` is for flash."""
+
+    mode: str = "flash"  # flash | resident
+    flash_bandwidth_mb_s: float | None = None  # cap, MB/s; null: as fast as the phone's flash
+    chunk_kib: int = 4096  # one read request, KiB, a multiple of 4
+    ring_slots: int = 3  # layer-sized DRAM slots
 
     def __post_init__(self) -> None:
         _one_of("engine.storage.mode", self.mode, STORAGE_MODES)
         _within("engine.storage.flash_bandwidth_mb_s", self.flash_bandwidth_mb_s, 1, 100_000)
         _within("engine.storage.chunk_kib", self.chunk_kib, 4, 65_536)
         _within("engine.storage.ring_slots", self.ring_slots, 2, 64)
+        if self.chunk_kib % 4:
+            raise ConfigError(
+                f"engine.storage.chunk_kib={self.chunk_kib} is not a multiple of 4",
+                "Direct reads need whole 4 KiB blocks.",
+            )
 
 
 @dataclass
 class MemoryConf:
-    dram_budget_mb: float | None = None  # cap on the agent process, MB (10^6 bytes)
+    dram_budget_mb: float | None = None  # cap on the agent process, MB; null: no cap
 
     def __post_init__(self) -> None:
         _within("engine.memory.dram_budget_mb", self.dram_budget_mb, 1, 1_000_000)
@@ -51,12 +67,12 @@ class MemoryConf:
 
 @dataclass
 class EngineConf:
-    strategy: str = MISSING
+    strategy: str = MISSING  # autoregressive | chain
     drafting: DraftingConf = field(default_factory=DraftingConf)
     storage: StorageConf = field(default_factory=StorageConf)
     memory: MemoryConf = field(default_factory=MemoryConf)
     threads: int = 2
-    n_ctx: int = 2048
+    n_ctx: int = 2048  # KV capacity, tokens
 
     def __post_init__(self) -> None:
         _one_of("engine.strategy", self.strategy, STRATEGIES)
@@ -66,11 +82,11 @@ class EngineConf:
 
 @dataclass
 class WorkloadConf:
-    """Prompts, inline, from a JSONL file (id, text or messages) or a bundled source; a limit takes the first n."""
+    """Prompts from exactly one place: inline, a JSONL file or a bundled source; `limit` takes the first n."""
 
     name: str = MISSING
-    prompts: list[dict[str, Any]] = field(default_factory=list)  # inline: {id, text | messages}
-    file: str | None = None  # JSONL path
+    prompts: list[dict[str, Any]] = field(default_factory=list)  # {id, text | messages: [{role, content}]}
+    file: str | None = None  # JSONL, one such prompt a line
     source: str | None = None  # humaneval
     limit: int | None = None
     max_new_tokens: int = 32
@@ -79,6 +95,14 @@ class WorkloadConf:
     def __post_init__(self) -> None:
         _within("workload.max_new_tokens", self.max_new_tokens, 1, 100_000)
         _within("workload.limit", self.limit, 1, 1_000_000)
+        if self.source is not None:
+            _one_of("workload.source", self.source, SOURCES)
+        given = [name for name in ("prompts", "file", "source") if getattr(self, name)]
+        if len(given) != 1 and self.name != MISSING:
+            raise ConfigError(
+                f"workload {self.name!r} takes its prompts from {' and '.join(given) or 'nowhere'}",
+                "Give exactly one of workload.prompts, workload.file=PROMPTS.jsonl and workload.source.",
+            )
 
 
 @dataclass
@@ -87,7 +111,7 @@ class ScheduleConf:
     exclusive_host: bool = True  # timed attempts on one host one at a time
     max_attempts: int = 3
     deadline_s: float = 3600.0  # one attempt, from the agent's start
-    fail_fast: bool = False
+    fail_fast: bool = False  # the first failed trial cancels those that wait
 
     def __post_init__(self) -> None:
         _within("schedule.repeats", self.repeats, 1, 1000)
@@ -102,18 +126,23 @@ class LeverConf:
     workload: WorkloadConf = field(default_factory=WorkloadConf)
     schedule: ScheduleConf = field(default_factory=ScheduleConf)
     phones: str = "each"  # each | any | names | soc:… | tag:… | ram_gb_min:…; commas join
-    sweep: str | None = None  # the sweep's name; default: from its trials
+    sweep: str | None = None  # the sweep's name; null: from its pair and trials
     runtime: str = "ray"  # ray: the farm's service | inline: this process, no service
 
     def __post_init__(self) -> None:
-        _one_of("runtime", self.runtime, ("ray", "inline"))
+        _one_of("runtime", self.runtime, RUNTIMES)
+        if self.sweep is not None and not SWEEP_NAME.fullmatch(self.sweep):
+            raise ConfigError(
+                f"sweep={self.sweep!r} is no name for a sweep",
+                "Use up to 100 letters, digits, dots, dashes and underscores, a letter or digit first.",
+            )
 
 
 def _within(key: str, value: float | None, low: float, high: float) -> None:
-    if value is not None and not low <= value <= high:
-        raise ConfigError(f"{key}={value} is out of range", f"Use a value from {low:g} to {high:g}.")
+    if value is not None and not (math.isfinite(value) and low <= value <= high):
+        raise ConfigError(f"{key}={value} is out of range", f"Use a value from {low:.10g} to {high:.10g}.")
 
 
 def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if value not in (*allowed, MISSING):
         raise ConfigError(f"{key}={value!r} is not known", f"Use one of: {', '.join(allowed)}.")

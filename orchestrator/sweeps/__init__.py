@@ -1,1 +1,1 @@
-"""From a configuration to trials, and from trials to tables."""
+"""Sweeps: configurations into trials, into the registry, and followed until they are done."""

@@ -1,0 +1,30 @@
+"""What every composition of ours needs in Hydra's stores: the schema, our launcher and sweeper, a resolver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+
+from orchestrator import settings
+from orchestrator.schema import LeverConf
+
+
+@dataclass
+class LeverLauncherConf:
+    _target_: str = "hydra_plugins.lever_farm.launcher.LeverLauncher"
+
+
+@dataclass
+class LeverSweeperConf:
+    _target_: str = "hydra_plugins.lever_farm.sweeper.LeverSweeper"
+    params: dict[str, str] | None = None  # sweeps given in a config file: {"engine.drafting.k": "3,5,8"}
+
+
+def register() -> None:
+    store = ConfigStore.instance()
+    store.store(name="lever_schema", node=LeverConf, provider="lever_farm")
+    store.store(group="hydra/launcher", name="lever", node=LeverLauncherConf, provider="lever_farm")
+    store.store(group="hydra/sweeper", name="lever", node=LeverSweeperConf, provider="lever_farm")
+    OmegaConf.register_new_resolver("lever_home", lambda: str(settings.load().home), replace=True)

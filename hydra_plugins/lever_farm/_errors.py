@@ -1,0 +1,75 @@
+"""Hydra's and OmegaConf's complaints as one message each, with the nearest thing that exists."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from orchestrator.errors import ConfigError
+from orchestrator.schema import LeverConf
+
+HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
+GRAMMAR = "A value with commas, brackets or spaces needs quotes: key='\"a,b\"', or a list: key=[a,b]."
+SEE_CONFIG = "`lever sweep --help` shows all groups and keys."
+
+
+def explain(error: Exception) -> ConfigError:
+    """A ConfigError that says the same in one message."""
+    if isinstance(error, OverrideParseException):
+        return ConfigError(f"override {error.override!r} cannot be read: {_first_line(error)}", GRAMMAR)
+    if isinstance(error, MissingConfigException):
+        return _missing_config(error)
+    if isinstance(error, MissingMandatoryValue):
+        key = getattr(error, "full_key", None) or "a value"
+        return ConfigError(f"{key} has no value", f"Give it one: {key}=…. {SEE_CONFIG}")
+    if "Ambiguous value" in str(error) or "requires --multirun" in str(error):
+        return ConfigError(f"{_quoted(error)} has several values", "To run each of them add -m. " + GRAMMAR)
+    return _other(error)
+
+
+def _quoted(error: Exception) -> str:
+    """What Hydra's message has in quotes first."""
+    found = re.search(r"'([^']+)'", str(error))
+    return found[1] if found else "an override"
+
+
+def _missing_config(error: MissingConfigException) -> ConfigError:
+    group, _, option = (error.missing_cfg_file or "").rpartition("/")
+    options = sorted(error.options or ())
+    if not options:
+        return ConfigError(_first_line(error), SEE_CONFIG)
+    return ConfigError(
+        f"{group}={option}: no such {group}", f"{_close(option, options)}There are: {', '.join(options)}."
+    )
+
+
+def _other(error: Exception) -> ConfigError:
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
+    message = ": ".join(dict.fromkeys(_first_line(e).rstrip(".:") for e in (error, cause) if e and str(e)))
+    named = re.search(r"(?:override|append to) '([^'=]+)'", str(error))
+    hint = _close(named[1], list(_keys(LeverConf))) if named else ""
+    return ConfigError(message or type(error).__name__, hint + SEE_CONFIG)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _close(name: str, options: Sequence[str]) -> str:
+    found = difflib.get_close_matches(name, options, n=1)
+    return f"Did you mean {found[0]}? " if found else ""
+
+
+def _keys(schema: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted names of all keys, groups included."""
+    for field in dataclasses.fields(schema):
+        yield prefix + field.name
+        nested: Any = field.default_factory
+        if dataclasses.is_dataclass(nested):
+            yield from _keys(nested, f"{prefix}{field.name}.")

@@ -1,0 +1,31 @@
+"""The launcher: composes and checks a whole batch, submits it to the farm, follows it and returns honest results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra.core.utils import JobReturn, configure_log, setup_globals
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+
+class LeverLauncher(Launcher):
+    """Thin: Hydra imports every plugin at every start, so the farm is imported in `launch` only."""
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self._hydra_context, self._task_function, self._config = hydra_context, task_function, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """One JobReturn a job, in order; a failed trial makes its own job FAILED and no other.
+
+        Raises UsageError, before anything is queued or written, when any job of the batch cannot be run.
+        """
+        from hydra_plugins.lever_farm._compose import compose_batch
+        from hydra_plugins.lever_farm._launch import run_batch
+
+        setup_globals()
+        configure_log(self._config.hydra.hydra_logging, self._config.hydra.verbose)
+        loader = self._hydra_context.config_loader
+        composed = compose_batch(loader, self._config, job_overrides, initial_job_idx)
+        return run_batch(composed, self._hydra_context.callbacks, self._task_function)

@@ -1,0 +1,33 @@
+"""The sweeper: every combination of the swept overrides, handed to the launcher as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+
+class LeverSweeper(Sweeper):
+    def __init__(self, params: dict[str, str] | None = None) -> None:
+        self.params = params or {}
+        self.launcher: Launcher
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self._config_loader = hydra_context.config_loader
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> Sequence[JobReturn]:
+        """Launch all jobs at once and return them in order, failed ones included: who called decides on exit codes."""
+        given = [f"{key}={value}" for key, value in self.params.items()] + arguments
+        parser = OverridesParser.create(config_loader=self._config_loader)
+        (batch,) = BasicSweeper.split_arguments(parser.parse_overrides(given), max_batch_size=None)
+        return self.launcher.launch(batch, initial_job_idx=0)

@@ -1,0 +1,121 @@
+"""Configurations × phones × repeats → trials. Whatever can be known to be wrong is refused here, before queueing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from device_agent.protocol import PROTOCOL_VERSION, EnergySpec, JobSpec, PackManifest, PromptSpec, to_json
+from orchestrator.entities import Device, TrialSpec
+from orchestrator.errors import ConfigError
+from orchestrator.scheduling.selector import any_one, select
+from orchestrator.schema import WorkloadConf
+from orchestrator.sweeps import identity
+from orchestrator.sweeps.jobs import SweepJob, engine_spec, naming
+from orchestrator.sweeps.workload import Tokenizer, encode_prompts, read_prompts
+
+
+class PairLike(Protocol):
+    """What a sweep needs to know of a model pair."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def target_pack(self) -> str: ...
+    @property
+    def draft_pack(self) -> str: ...
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]: ...
+
+
+class Models(Protocol):
+    """The model store; `pair` raises ModelError with the remedy when it is not added."""
+
+    def pair(self, name: str) -> PairLike: ...
+    def manifest(self, pack_hash: str) -> PackManifest: ...
+    def tokenizer(self, pair_name: str) -> Tokenizer: ...
+
+
+class Expander:
+    """Expands the jobs of one batch; prompts are read and encoded once for each pair and workload."""
+
+    def __init__(self, models: Models, devices: Sequence[Device]) -> None:
+        self._models, self._devices = models, devices
+        self._prompts: dict[str, tuple[PromptSpec, ...]] = {}
+
+    def expand(self, job: SweepJob) -> tuple[TrialSpec, ...]:
+        """The job's trials, by phone and repeat. Raises UsageError (ConfigError, ModelError) naming the job."""
+        with naming(job):
+            spec = self._job_spec(job)
+            _check_context(spec)
+            selected = select(self._devices, job.conf.phones)
+            phones = [None] if any_one(job.conf.phones) else selected
+            repeats = range(job.conf.schedule.repeats)
+            return tuple(_trial(job, spec, phone, repeat) for phone in phones for repeat in repeats)
+
+    def _job_spec(self, job: SweepJob) -> JobSpec:
+        conf, pair = job.conf, self._models.pair(job.conf.pair.name)
+        engine = engine_spec(conf.engine)
+        return JobSpec(
+            version=PROTOCOL_VERSION,
+            attempt_id="",
+            trial_id="",
+            target_pack=pair.target_pack,
+            draft_pack=None if engine.strategy == "autoregressive" else pair.draft_pack,
+            engine=engine,
+            prompts=self._encoded(pair.name, conf.workload),
+            max_new_tokens=conf.workload.max_new_tokens,
+            stop_token_ids=tuple(pair.stop_token_ids),
+        )
+
+    def _encoded(self, pair: str, workload: WorkloadConf) -> tuple[PromptSpec, ...]:
+        key = f"{pair} {workload!r}"
+        if key not in self._prompts:
+            tokenizer = self._models.tokenizer(pair)
+            self._prompts[key] = encode_prompts(read_prompts(workload), tokenizer, workload.chat)
+        return self._prompts[key]
+
+
+def on_phone(spec: JobSpec, device: Device) -> JobSpec:
+    """The job with the phone's own facts: a virtual phone's stated power model and flash bandwidth."""
+    model, flash = device.facts.get("power_model"), device.facts.get("flash_mb_s")
+    return replace(
+        spec,
+        energy=EnergySpec("model", **model) if model else EnergySpec(),
+        flash_profile_mb_s=float(flash) if flash and device.simulated else None,
+    )
+
+
+def _check_context(spec: JobSpec) -> None:
+    longest = max(spec.prompts, key=lambda prompt: len(prompt.token_ids))
+    needed = len(longest.token_ids) + spec.max_new_tokens
+    if needed > spec.engine.n_ctx:
+        raise ConfigError(
+            f"prompt {longest.id!r} has {len(longest.token_ids)} tokens; with workload.max_new_tokens="
+            f"{spec.max_new_tokens} that is more than engine.n_ctx={spec.engine.n_ctx}",
+            f"Set engine.n_ctx={needed} or more, or fewer new tokens.",
+        )
+
+
+def _trial(job: SweepJob, spec: JobSpec, phone: Device | None, repeat: int) -> TrialSpec:
+    spec = on_phone(spec, phone) if phone else spec
+    trial_id = identity.trial_id(job.config, spec, phone, repeat)
+    labels = {
+        "pair": job.conf.pair.name,
+        "strategy": spec.engine.strategy,
+        "storage": spec.engine.storage.mode,
+        "workload": job.conf.workload.name,
+        "config_key": identity.config_key(job.config, spec),
+        "reference_key": identity.reference_key(spec, phone),
+        "baseline_key": identity.baseline_key(job.config, spec, phone, repeat),
+        "overrides": job.label,
+    }
+    return TrialSpec(
+        trial_id=trial_id,
+        device=phone.name if phone else None,
+        repeat=repeat,
+        config=job.config,
+        job=to_json(replace(spec, trial_id=trial_id)),
+        labels=labels,
+    )

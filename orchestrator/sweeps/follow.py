@@ -1,0 +1,63 @@
+"""Follow a batch of trials in the registry until the last one ended, showing what happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from orchestrator.entities import Trial
+from orchestrator.registry.contract import Registry
+from orchestrator.sweeps.progress import SweepProgress
+
+POLL_S = 0.25
+REFRESH_S = 2.0  # states arrive as events; reasons for waiting only by reading the trials
+EVENTS = 1000  # a query
+
+
+class View(Protocol):
+    """Where progress is shown."""
+
+    def update(self, progress: SweepProgress) -> None:
+        """Several times a second."""
+
+    def ended(self, trial: Trial) -> None:
+        """Once for each trial that ended while we watched."""
+
+
+def follow(
+    registry: Registry,
+    sweep_id: str,
+    trial_ids: Sequence[str],
+    after_event: int,
+    view: View,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[Trial]:
+    """Blocks until every trial of `trial_ids` is done, failed or cancelled; returns them in that order.
+
+    `after_event` is the id of the last event that is known (Submission.event_id). `pause` waits between two looks and
+    may raise to end the following.
+    """
+    wanted = set(trial_ids)
+    progress = SweepProgress.of(trial for trial in registry.trials(sweep_id) if trial.spec.trial_id in wanted)
+    refreshed = time.monotonic()
+    while not progress.finished:
+        view.update(progress)
+        pause(POLL_S)
+        after_event, due = _take_events(registry, sweep_id, after_event, progress)
+        if due or time.monotonic() - refreshed > REFRESH_S:
+            for trial in progress.refresh(registry.trials(sweep_id)):
+                view.ended(trial)
+            refreshed = time.monotonic()
+    view.update(progress)
+    return [progress.trials[trial_id] for trial_id in trial_ids]
+
+
+def _take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, bool]:
+    """(id of the last event taken, whether a trial's state may have changed)."""
+    due = False
+    while events := registry.events(after, sweep_id, EVENTS):
+        for event in events:
+            due = progress.apply(event) or due
+        after = events[-1].event_id
+    return after, due

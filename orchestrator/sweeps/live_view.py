@@ -1,0 +1,74 @@
+"""Progress on a terminal: a bar, a line for each busy phone, why trials wait; results scroll by above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.entities import Trial, TrialState
+from orchestrator.sweeps.describe import activity_text, counts_text, result_text, trial_text
+from orchestrator.sweeps.follow import View
+from orchestrator.sweeps.plain_view import PlainView
+from orchestrator.sweeps.progress import FINAL, SweepProgress
+
+STYLES = {TrialState.DONE: "green", TrialState.FAILED: "bold red", TrialState.CANCELLED: "yellow"}
+PHONES_SHOWN, REASONS_SHOWN = 16, 4
+WIDTH = 40  # of bars, cells
+
+
+@contextmanager
+def open_view(console: Console) -> Iterator[View]:
+    """A live display on a terminal, plain lines elsewhere."""
+    if not console.is_terminal:
+        yield PlainView(lambda line: console.print(escape(line), soft_wrap=True, highlight=False))
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield LiveView(live)
+
+
+class LiveView:
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def update(self, progress: SweepProgress) -> None:
+        self._live.update(render(progress))
+
+    def ended(self, trial: Trial) -> None:
+        text = Text.assemble((trial.state.value, STYLES[trial.state]), f" {trial_text(trial)}: {result_text(trial)}")
+        self._live.console.print(text)
+
+
+def render(progress: SweepProgress) -> RenderableType:
+    """The whole picture, as tall as there are busy phones and reasons to wait."""
+    counts, total = progress.counts, len(progress.trials)
+    ended = sum(counts[state] for state in FINAL)
+    head = Table.grid(padding=(0, 1))
+    head.add_row(ProgressBar(total=total, completed=ended, width=WIDTH), f"{ended}/{total}", counts_text(counts))
+    return Group(head, _phones(progress), *_waiting(progress))
+
+
+def _phones(progress: SweepProgress) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, activity in sorted(progress.phones.items())[:PHONES_SHOWN]:
+        bar = ProgressBar(total=activity.total or 1, completed=activity.done, width=WIDTH // 2)
+        table.add_row(
+            Text(name, style="bold"),
+            Text(trial_text(progress.trials[activity.trial_id])),
+            bar,
+            Text(activity_text(activity), style="" if activity.connected else "yellow"),
+        )
+    if (hidden := len(progress.phones) - PHONES_SHOWN) > 0:
+        table.add_row(Text(f"and {hidden} more phones", style="dim"))
+    return table
+
+
+def _waiting(progress: SweepProgress) -> Iterator[Text]:
+    for reason, count in progress.waiting.most_common(REASONS_SHOWN):
+        yield Text(f"{count} waiting: {reason}", style="dim")
