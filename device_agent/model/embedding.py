@@ -6,10 +6,9 @@ import os
 from typing import Any
 
 import numpy as np
-from gguf import GGMLQuantizationType
-from gguf.quants import dequantize
 
 from device_agent.failure import AgentFailure
+from device_agent.kernels.ggml import dequantize
 from device_agent.model.memory import Region
 from device_agent.model.pack import Pack
 from device_agent.model.source import Floats, Ids
@@ -22,7 +21,6 @@ class EmbeddingRows:
 
     def __init__(self, pack: Pack, resident: Region | None) -> None:
         self._spec = next(tensor for tensor in pack.manifest.tensors if tensor.name == "token_embd.weight")
-        self._kind = GGMLQuantizationType[self._spec.ggml_type]
         self._n_rows = self._spec.shape[1]
         self._row_bytes = self._spec.nbytes // self._n_rows
         self._resident = resident
@@ -37,7 +35,7 @@ class EmbeddingRows:
         raw = np.empty((len(ids), self._row_bytes), np.uint8)
         for row, token in enumerate(ids.tolist()):
             self._read(self._spec.offset + token * self._row_bytes, raw[row])
-        return np.array(dequantize(raw, self._kind), np.float32)
+        return dequantize(self._spec.ggml_type, raw)
 
     def close(self) -> None:
         for file in self._files:

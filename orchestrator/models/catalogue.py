@@ -35,7 +35,10 @@ class CataloguedPair:
 
 
 def _numbered(package: str, version: str, count: int) -> tuple[Part, ...]:
-    return tuple(Part(f"{package}-part{n}", version, f"data/part{n:02}.bin") for n in range(1, count + 1))
+    folder = package.replace("-", "_")
+    return tuple(
+        Part(f"{package}-part{n}", version, f"{folder}_part{n}/data/part{n:02}.bin") for n in range(1, count + 1)
+    )
 
 
 QWEN_CODER_1_5B = PackagedModel(
