@@ -104,7 +104,7 @@ def _results(rows: Sequence[Row]) -> list[Column]:
         _energy(rows),
         Column("exactness", lambda r: r.tags.get("exactness", NONE)),
         _metric("speed-up", "speedup_over_autoregressive", "{:.2f}×"),
-        Column("state", _state),
+        *([Column("state", _state)] if {_state(r) for r in rows} != {"done"} else []),
     ]
 
 

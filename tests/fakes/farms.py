@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from device_agent.protocol import RequestResult, to_json
 from orchestrator.entities import AttemptOutcome, FailureKind, Sweep, TrialSpec, TrialState
@@ -41,13 +40,12 @@ def finish(
     registry.finish_attempt(attempt, done, TrialState.DONE, charged=False)
 
 
-def fail(registry: Registry, spec: TrialSpec, message: str = "no space left", **outcome: Any) -> None:
+def fail(registry: Registry, spec: TrialSpec, message: str = "no space left") -> None:
     attempt = registry.start_attempt(spec.trial_id, spec.device or "oneplus12", "test", 60)
     failed = AttemptOutcome(
         attempt.attempt_id,
         failure_kind=FailureKind.DISK_FULL,
         failure_message=message,
         log_tail="last words",
-        **outcome,
     )
     registry.finish_attempt(attempt, failed, TrialState.FAILED, charged=True)
