@@ -112,8 +112,13 @@ class Registry(ABC):
         """Sweeps that link this trial, oldest first."""
 
     @abstractmethod
-    def related(self, reference_key: str) -> list[Trial]:
-        """Done trials whose label `reference_key` is this one: same phone, target, prompts and lengths."""
+    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
+        """Done trials whose label `reference_key` is this one (same phone, target, prompts and lengths), oldest first;
+        with `strategy` only those with that label."""
+
+    @abstractmethod
+    def underived(self, limit: int) -> list[Trial]:
+        """Done trials for which set_derived was not called yet, oldest first: nobody compared them so far."""
 
     # --- attempts and leases
     @abstractmethod
@@ -158,7 +163,8 @@ class Registry(ABC):
     @abstractmethod
     def set_derived(self, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
         """Merge metrics and tags known only later (exactness against a reference trial, speed-up) into a done trial's
-        result, and put it in the outbox of each of its sweeps when anything changed."""
+        result, and put it in the outbox of each of its sweeps when anything changed. Raises RegistryError if it is not
+        done."""
 
     # --- events
     @abstractmethod
@@ -170,6 +176,10 @@ class Registry(ABC):
     @abstractmethod
     def events(self, after_id: int = 0, sweep_id: str | None = None, limit: int = 1000) -> list[FarmEvent]:
         """In order; with `sweep_id` those of the sweep, of its trials and of their attempts."""
+
+    @abstractmethod
+    def last_event_id(self) -> int:
+        """0 when nothing happened yet."""
 
     # --- outbox for the tracker
     @abstractmethod

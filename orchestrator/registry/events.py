@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import and_, delete, exists, insert, or_, select
+from sqlalchemy import and_, delete, exists, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from orchestrator.entities import FarmEvent
@@ -41,6 +41,10 @@ def after(session: Session, after_id: int, sweep_id: str | None, limit: int) -> 
         linked = exists().where(and_(LinkRow.sweep_id == sweep_id, LinkRow.trial_id == EventRow.trial_id))
         query = query.where(or_(EventRow.sweep_id == sweep_id, linked))
     return [rows.event(r) for r in session.scalars(query)]
+
+
+def last_id(session: Session) -> int:
+    return session.scalars(select(func.max(EventRow.event_id))).one() or 0
 
 
 def owe(session: Session, kind: str, sweep_ids: Sequence[str], trial_id: str | None, payload: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ class MemoryRegistry(MemoryLog):
         self._attempts: dict[str, Attempt] = {}
         self._ended: list[str] = []
         self._rounds: dict[str, str] = {}
+        self._underived: set[str] = set()
         super().__init__()
 
     # --- phones
@@ -215,10 +216,15 @@ class MemoryRegistry(MemoryLog):
             self._append(FarmEvent("sweep_finished", sweep_id=sweep_id))
             self._owe("sweep", sweep_id, None, {"event": "finished"})
 
-    def related(self, reference_key: str) -> list[Trial]:
+    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
         with self._lock:
-            done = (t for t in self._trials.values() if t.state is TrialState.DONE)
-            return [t for t in done if t.spec.labels.get("reference_key") == reference_key]
+            done = [t for t in self._trials.values() if t.state is TrialState.DONE]
+            found = [t for t in done if t.spec.labels.get("reference_key") == reference_key]
+            return [t for t in found if strategy is None or t.spec.labels.get("strategy") == strategy]
+
+    def underived(self, limit: int) -> list[Trial]:
+        with self._lock:
+            return [self._trials[t] for t in sorted(self._underived, key=self._order.__getitem__)[:limit]]
 
     # --- attempts and leases
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
@@ -328,6 +334,7 @@ class MemoryRegistry(MemoryLog):
         self._close(attempt.trial_id, state)
         if state is TrialState.DONE:
             self._rounds[attempt.trial_id] = outcome.rounds_jsonl
+            self._underived.add(attempt.trial_id)
         for sweep in self.sweeps_of(attempt.trial_id):
             if state is not TrialState.CANCELLED:
                 self._owe("trial", sweep.sweep_id, attempt.trial_id, {"state": state.value})
@@ -352,6 +359,7 @@ class MemoryRegistry(MemoryLog):
             trial = self.trial(trial_id)
             if trial.state is not TrialState.DONE or trial.result is None:
                 raise RegistryError(f"trial {trial_id} is {trial.state}: only a done trial has a result to add to")
+            self._underived.discard(trial_id)
             if (merged := rules.with_derived(trial.result, metrics, tags)) is None:
                 return
             self._trials[trial_id] = replace(trial, result=merged)

@@ -43,6 +43,10 @@ class MemoryLog(Registry):
                 later = [e for e in later if e.sweep_id == sweep_id or e.trial_id in mine]
             return later[:limit]
 
+    def last_event_id(self) -> int:
+        with self._lock:
+            return len(self._events)
+
     def _owe(self, kind: str, sweep_id: str, trial_id: str | None, payload: dict[str, Any]) -> None:
         # Never merged with an item that is still owed: the tracker may be writing that one out right now.
         self._outbox[self._next_item] = OutboxItem(self._next_item, kind, sweep_id, trial_id, payload)

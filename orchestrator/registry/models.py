@@ -69,13 +69,19 @@ class SweepRow(Base):
 
 class TrialRow(Base):
     __tablename__ = "trials"
-    __table_args__ = (Index(None, "state", "device", "seq"), Index(None, "state", "seq"))
+    __table_args__ = (
+        Index(None, "state", "device", "seq"),
+        Index(None, "state", "seq"),
+        Index(None, "derived", "seq"),
+        Index(None, "reference_key", "strategy"),
+    )
     seq: Mapped[int] = mapped_column(Serial, primary_key=True)
     trial_id: Mapped[str] = mapped_column(Key, unique=True)
     state: Mapped[str] = mapped_column(Key)
     device: Mapped[str | None] = mapped_column(Name)  # bound to this phone; null: to none
     repeat: Mapped[int]
-    reference_key: Mapped[str | None] = mapped_column(Key, index=True)
+    reference_key: Mapped[str | None] = mapped_column(Key)
+    strategy: Mapped[str | None] = mapped_column(Key)
     attempts: Mapped[int] = mapped_column(default=0)
     earlier_attempts: Mapped[int] = mapped_column(default=0)
     charged_failures: Mapped[int] = mapped_column(default=0)
@@ -85,6 +91,7 @@ class TrialRow(Base):
     failure_kind: Mapped[str | None] = mapped_column(Key)
     failure_message: Mapped[str | None]
     reason: Mapped[str] = mapped_column(default="")
+    derived: Mapped[bool] = mapped_column(default=True)  # false: done, and nobody compared it yet
     labels: Mapped[dict[str, Any]]
     config: Mapped[dict[str, Any]]
     job: Mapped[dict[str, Any]] = mapped_column(deferred=True, deferred_raiseload=True)

@@ -106,9 +106,13 @@ class SqlRegistry(Registry):
         with self._db.write() as session:
             return sweep_table.cancel(session, sweep_table.find(session, sweep_id))
 
-    def related(self, reference_key: str) -> list[Trial]:
+    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
         with self._db.read() as session:
-            return trial_table.related(session, reference_key)
+            return trial_table.related(session, reference_key, strategy)
+
+    def underived(self, limit: int) -> list[Trial]:
+        with self._db.read() as session:
+            return trial_table.underived(session, limit)
 
     # --- attempts and leases
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
@@ -155,6 +159,10 @@ class SqlRegistry(Registry):
     def events(self, after_id: int = 0, sweep_id: str | None = None, limit: int = 1000) -> list[FarmEvent]:
         with self._db.read() as session:
             return event_table.after(session, after_id, sweep_id, limit)
+
+    def last_event_id(self) -> int:
+        with self._db.read() as session:
+            return event_table.last_id(session)
 
     # --- outbox for the tracker
     def outbox(self, limit: int) -> list[OutboxItem]:

@@ -31,7 +31,7 @@ def submit(session: Session, sweep: Sweep, specs: Sequence[TrialSpec]) -> Submis
     for trial_id in linked.intersection(groups["reused"]):
         events.owe(session, "trial", [row.sweep_id], trial_id, {"state": TrialState.DONE.value})
     _recount_after(session, row.sweep_id, groups["again"])
-    return _submitted(session, sweep.name, row.sweep_id, groups, list(wanted))
+    return _submitted(session, row.sweep_id, groups, list(wanted))
 
 
 def _sorted_out(wanted: dict[str, TrialSpec], states: dict[str, str]) -> dict[str, list[str]]:
@@ -61,6 +61,7 @@ def _queued(spec: TrialSpec) -> dict[str, Any]:
         "device": spec.device,
         "repeat": spec.repeat,
         "reference_key": spec.labels.get("reference_key"),
+        "strategy": spec.labels.get("strategy"),
         "labels": spec.labels,
         "config": spec.config,
         "job": spec.job,
@@ -104,16 +105,14 @@ def _recount_after(session: Session, sweep_id: str, again: Sequence[str]) -> Non
         sweeps.recount(session, select(LinkRow.sweep_id).where(LinkRow.trial_id.in_(some)).distinct())
 
 
-def _submitted(
-    session: Session, name: str, sweep_id: str, groups: dict[str, list[str]], order: Sequence[str]
-) -> Submission:
+def _submitted(session: Session, sweep_id: str, groups: dict[str, list[str]], order: Sequence[str]) -> Submission:
+    row = sweeps.find(session, sweep_id)
     fresh = {*groups["new"], *groups["again"]}
     queued = tuple(t for t in order if t in fresh)
     reused, joined = tuple(groups["reused"]), tuple(groups["in_progress"])
-    data = {"name": name, "queued": len(queued), "reused": len(reused), "in_progress": len(joined)}
+    data = {"name": row.name, "queued": len(queued), "reused": len(reused), "in_progress": len(joined)}
     event_id = events.append_one(session, FarmEvent("sweep_submitted", sweep_id=sweep_id, data=data))
     events.owe(session, "sweep", [sweep_id], None, {"event": "submitted"})
-    row = sweeps.find(session, sweep_id)
     sweeps.finish_if_empty(session, row)
     return Submission(rows.sweep(row), queued, reused, joined, event_id)
 
@@ -131,8 +130,18 @@ def one(session: Session, trial_id: str) -> Trial:
     return rows.trial(found[0], found[0].job, found[1].result if found[1] else None)
 
 
-def related(session: Session, reference_key: str) -> list[Trial]:
+def related(session: Session, reference_key: str, strategy: str | None) -> list[Trial]:
     query = _whole().where(TrialRow.reference_key == reference_key, TrialRow.state == TrialState.DONE)
+    if strategy is not None:
+        query = query.where(TrialRow.strategy == strategy)
+    return _listed(session, query)
+
+
+def underived(session: Session, limit: int) -> list[Trial]:
+    return _listed(session, _whole().where(TrialRow.derived.is_(False)).limit(limit))
+
+
+def _listed(session: Session, query: Select[TrialRow, ResultRow | None]) -> list[Trial]:
     found = session.execute(query.order_by(TrialRow.seq))
     return [rows.trial(t, t.job, r.result if r else None) for t, r in found]
 
@@ -171,6 +180,7 @@ def set_derived(session: Session, trial_id: str, metrics: dict[str, float], tags
     trial, row = one(session, trial_id), session.get(ResultRow, trial_id)
     if row is None:
         raise RegistryError(f"trial {trial_id} is {trial.state}: only a done trial has a result to add to")
+    session.execute(update(TrialRow).where(TrialRow.trial_id == trial_id).values(derived=True))
     if (merged := rules.with_derived(row.result, metrics, tags)) is None:
         return
     row.result = merged

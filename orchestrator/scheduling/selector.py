@@ -8,29 +8,35 @@ from collections.abc import Callable, Sequence
 from orchestrator.entities import Device, DeviceState
 from orchestrator.errors import ConfigError
 
-WORDS = ("each", "any")
+ANY = "any"
+WORDS = ("each", ANY)
 KEYS = ("soc", "tag", "ram_gb_min")
 
 
 def select(devices: Sequence[Device], selector: str) -> list[Device]:
-    """Phones by name that match any of the comma-joined terms: `each` and `any` (all that are not retired), a name,
-    `soc:…`, `tag:…`, `ram_gb_min:…`. Whether a trial runs on each or on any one of them is the caller's business
-    (`any_one`). Raises ConfigError for a term that means nothing or matches no phone."""
+    """Phones, by name, that match one of the comma-joined terms: `each` or `any` (all that are not retired), a name,
+    `soc:…`, `tag:…`, `ram_gb_min:…`; `any:` before the terms selects the same phones (see `any_one`). Raises
+    ConfigError for a term that means nothing or matches no phone."""
     present = [d for d in devices if d.state is not DeviceState.RETIRED]
-    terms = [t.strip() for t in selector.split(",") if t.strip()]
-    if not terms:
-        raise ConfigError(f"phones={selector!r} selects nothing", _what_there_is(present))
     if not present:
         raise ConfigError("no phone is registered", "Register one: lever phones register virtual:oneplus12")
-    if any_one(selector) and len(terms) > 1:
-        terms.remove("any")
-    chosen = {d.name: d for term in terms for d in _matching(term, present, devices)}
+    chosen = {d.name: d for term in _terms(selector, present) for d in _matching(term, present, devices)}
     return [chosen[name] for name in sorted(chosen)]
 
 
 def any_one(selector: str) -> bool:
-    """Whether each trial runs on one of the selected phones, rather than on each: `any` alone or among other terms."""
-    return "any" in (t.strip() for t in selector.split(","))
+    """Whether a trial runs on one of the selected phones (`any`, `any:soc:…`) rather than on each of them."""
+    return selector.strip() == ANY or selector.strip().startswith(f"{ANY}:")
+
+
+def _terms(selector: str, present: Sequence[Device]) -> list[str]:
+    terms = [t.strip() for t in selector.strip().removeprefix(f"{ANY}:").split(",") if t.strip()]
+    if not terms:
+        raise ConfigError(f"phones={selector!r} selects nothing", _what_there_is(present))
+    if ANY in terms and len(terms) > 1:
+        others = ",".join(t for t in terms if t != ANY)
+        raise ConfigError(f"phones={selector!r}: 'any' stands alone or in front", f"Write phones='any:{others}'.")
+    return terms
 
 
 def _matching(term: str, present: Sequence[Device], known: Sequence[Device]) -> list[Device]:
@@ -77,8 +83,6 @@ def _unknown_name(term: str, present: Sequence[Device], known: Sequence[Device])
 
 
 def _what_there_is(present: Sequence[Device]) -> str:
-    if not present:
-        return "No phone is registered: lever phones register virtual:oneplus12"
     shown = [
         f"{d.name} (soc:{d.facts.get('soc', '?')}, {ram_gb(d):.3g} GB{''.join(f', tag:{t}' for t in d.tags)})"
         for d in present[:10]

@@ -197,6 +197,27 @@ def test_related_are_the_done_trials_of_one_reference(registry: Registry) -> Non
     assert found[0].result is not None
 
 
+def test_related_can_be_asked_by_strategy(registry: Registry) -> None:
+    plain = farm.trial("t1")
+    plain = dataclasses.replace(plain, labels={**plain.labels, "strategy": "autoregressive"})
+    registry.submit(Sweep("id-s", "s"), [plain, farm.trial("t2")])
+    for trial_id in ("t2", "t1"):
+        farm.finish(registry, trial_id)
+    assert [t.spec.trial_id for t in registry.related("ref")] == ["t1", "t2"]
+    assert [t.spec.trial_id for t in registry.related("ref", "autoregressive")] == ["t1"]
+
+
+def test_a_done_trial_is_underived_until_it_was_compared(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", "t3")
+    for trial_id in ("t2", "t1"):
+        farm.finish(registry, trial_id)
+    farm.finish(registry, "t3", farm.failed, "failed")
+    assert [t.spec.trial_id for t in registry.underived(9)] == ["t1", "t2"]
+    registry.set_derived("t1", {}, {})
+    (left,) = registry.underived(9)
+    assert left.result is not None
+
+
 # --- cancelling
 
 
@@ -416,6 +437,7 @@ def test_events_are_in_order_and_of_one_sweep(registry: Registry) -> None:
     assert [e.kind for e in later] == ["attempt_started", "progress"]
     assert [e.data.get("n") for e in registry.events(later[-1].event_id, "id-mine")] == [2]
     assert len(registry.events()) == 6
+    assert registry.last_event_id() == registry.events()[-1].event_id
 
 
 def test_the_outbox_keeps_what_is_owed(registry: Registry) -> None:

@@ -76,6 +76,7 @@ def upgrade() -> None:
         sa.Column("device", sa.String(length=200), nullable=True),
         sa.Column("repeat", sa.Integer(), nullable=False),
         sa.Column("reference_key", sa.String(length=80), nullable=True),
+        sa.Column("strategy", sa.String(length=80), nullable=True),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("earlier_attempts", sa.Integer(), nullable=False),
         sa.Column("charged_failures", sa.Integer(), nullable=False),
@@ -85,13 +86,15 @@ def upgrade() -> None:
         sa.Column("failure_kind", sa.String(length=80), nullable=True),
         sa.Column("failure_message", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("derived", sa.Boolean(), nullable=False),
         sa.Column("labels", sa.JSON(), nullable=False),
         sa.Column("config", sa.JSON(), nullable=False),
         sa.Column("job", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_trials")),
         sa.UniqueConstraint("trial_id", name=op.f("uq_trials_trial_id")),
     )
-    op.create_index(op.f("ix_trials_reference_key"), "trials", ["reference_key"], unique=False)
+    op.create_index(op.f("ix_trials_derived_seq"), "trials", ["derived", "seq"], unique=False)
+    op.create_index(op.f("ix_trials_reference_key_strategy"), "trials", ["reference_key", "strategy"], unique=False)
     op.create_index(op.f("ix_trials_state_device_seq"), "trials", ["state", "device", "seq"], unique=False)
     op.create_index(op.f("ix_trials_state_seq"), "trials", ["state", "seq"], unique=False)
 
