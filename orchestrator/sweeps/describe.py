@@ -9,12 +9,17 @@ from orchestrator.sweeps.progress import PhoneActivity
 
 
 def trial_text(trial: Trial) -> str:
-    """Which trial: its overrides, phone and repeat."""
+    """Which trial: its overrides, repeat and phone."""
+    phone = trial.device or trial.spec.device
+    return f"{trial_name(trial)} on {phone}" if phone else trial_name(trial)
+
+
+def trial_name(trial: Trial) -> str:
+    """Its overrides and repeat, where the phone is named beside it."""
     labels = trial.spec.labels
     name = labels.get("overrides") or f"{labels.get('pair', '')} {labels.get('strategy', '')}".strip()
     repeat = f" #{trial.spec.repeat + 1}" if trial.spec.config.get("schedule", {}).get("repeats", 1) > 1 else ""
-    phone = trial.device or trial.spec.device
-    return f"{name}{repeat} on {phone}" if phone else f"{name}{repeat}"
+    return f"{name}{repeat}"
 
 
 def activity_text(activity: PhoneActivity) -> str:

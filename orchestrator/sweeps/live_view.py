@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.entities import Trial, TrialState
-from orchestrator.sweeps.describe import activity_text, counts_text, result_text, trial_text
+from orchestrator.sweeps.describe import activity_text, counts_text, result_text, trial_name, trial_text
 from orchestrator.sweeps.follow import View
 from orchestrator.sweeps.plain_view import PlainView
 from orchestrator.sweeps.progress import FINAL, SweepProgress
@@ -60,7 +60,7 @@ def _phones(progress: SweepProgress) -> Table:
         bar = ProgressBar(total=activity.total or 1, completed=activity.done, width=WIDTH // 2)
         table.add_row(
             Text(name, style="bold"),
-            Text(trial_text(progress.trials[activity.trial_id])),
+            Text(trial_name(progress.trials[activity.trial_id])),
             bar,
             Text(activity_text(activity), style="" if activity.connected else "yellow"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from orchestrator.entities import Trial, TrialState
-from orchestrator.sweeps.describe import activity_text, result_text, trial_text
+from orchestrator.sweeps.describe import activity_text, result_text, trial_name, trial_text
 from orchestrator.sweeps.progress import SweepProgress
 
 
@@ -19,7 +19,7 @@ class PlainView:
         for name, activity in progress.phones.items():
             step = (activity.trial_id, activity.step if activity.connected else "connection lost")
             if self._phones.get(name) != step:
-                self._write(f"{name}: {trial_text(progress.trials[activity.trial_id])}: {activity_text(activity)}")
+                self._write(f"{name}: {trial_name(progress.trials[activity.trial_id])}: {activity_text(activity)}")
                 self._phones[name] = step
         reasons = frozenset(progress.waiting)
         if reasons != self._waiting:

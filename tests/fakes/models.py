@@ -1,0 +1,42 @@
+"""A model store in memory, for tests of what happens before a model is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from device_agent.protocol import PackManifest
+from orchestrator.errors import ModelError
+from orchestrator.models.store import Pair
+
+START, END = 1, 2
+
+
+class LetterTokenizer:
+    """A token a character; the chat template puts START and END around a message."""
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
+    def encode_chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        return [i for m in messages for i in (START, *self.encode(m["role"] + m["content"]), END)]
+
+
+class FakeModels:
+    """Pairs by name; `pairs` maps a name to (target pack, draft pack)."""
+
+    def __init__(self, **pairs: tuple[str, str]) -> None:
+        self._pairs = pairs or {"small": ("target-hash", "draft-hash")}
+        self.encoded = 0  # how often a tokenizer was asked for
+
+    def pair(self, name: str) -> Pair:
+        if name not in self._pairs:
+            raise ModelError(f"model pair {name!r} is not added", f"Add it: lever models add {name}")
+        target, draft = self._pairs[name]
+        return Pair(name, target, draft, "target", "draft", stop_token_ids=(END,))
+
+    def manifest(self, pack_hash: str) -> PackManifest:
+        raise ModelError(f"no manifest of {pack_hash} in this fake")
+
+    def tokenizer(self, pair_name: str) -> LetterTokenizer:
+        self.encoded += 1
+        return LetterTokenizer()

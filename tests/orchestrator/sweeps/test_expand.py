@@ -1,0 +1,73 @@
+"""What a configuration becomes on a phone, and what is refused before queueing."""
+
+import pytest
+
+from device_agent.protocol import JobSpec, from_json
+from orchestrator.entities import DeviceState
+from orchestrator.errors import ConfigError, ModelError, UsageError
+from orchestrator.sweeps.expand import Expander
+from tests.fakes.farm import phone
+from tests.fakes.jobs import job
+from tests.fakes.models import FakeModels
+
+POWER = {"idle_w": 0.5, "cpu_w_per_core": 1.5, "flash_j_per_gb": 0.3}
+
+
+def test_a_trial_carries_a_job_that_the_agent_understands() -> None:
+    device = phone(facts={"power_model": POWER, "flash_mb_s": 3500})
+    config = job({"engine.drafting.k": 3, "engine.storage.flash_bandwidth_mb_s": 500.0})
+    (trial,) = Expander(FakeModels(), [device]).expand(config)
+    spec = from_json(JobSpec, trial.job)
+    assert (spec.target_pack, spec.draft_pack) == ("target-hash", "draft-hash")
+    assert (spec.engine.strategy, spec.engine.draft_k) == ("chain", 3)
+    assert spec.engine.storage.flash_bandwidth_mb_s == 500.0
+    assert (spec.energy.method, spec.energy.cpu_w_per_core, spec.flash_profile_mb_s) == ("model", 1.5, 3500.0)
+    assert spec.trial_id == trial.trial_id
+    assert [p.id for p in spec.prompts] == ["a", "b"]
+    assert trial.labels["overrides"] == "engine.drafting.k=3 engine.storage.flash_bandwidth_mb_s=500.0"
+
+
+def test_plain_decoding_needs_no_draft_and_a_real_phone_no_power_model() -> None:
+    (trial,) = Expander(FakeModels(), [phone()]).expand(job({"engine.strategy": "autoregressive"}))
+    spec = from_json(JobSpec, trial.job)
+    assert (spec.draft_pack, spec.engine.draft_k) == (None, 0)
+    assert (spec.energy.method, spec.flash_profile_mb_s) == ("none", None)
+
+
+def test_any_phone_is_one_trial_bound_to_none() -> None:
+    (trial,) = Expander(FakeModels(), [phone("a"), phone("b")]).expand(job({"phones": "any"}))
+    assert trial.device is None
+
+
+def test_prompts_are_encoded_once_for_many_jobs() -> None:
+    models = FakeModels()
+    expander = Expander(models, [phone()])
+    for k in range(1, 6):
+        expander.expand(job({"engine.drafting.k": k}))
+    assert models.encoded == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "says"),
+    [
+        ({"pair.name": "huge"}, ModelError, "'huge' is not added"),
+        ({"phones": "nokia"}, ConfigError, "nokia"),
+        ({"phones": "soc:SM9999"}, ConfigError, "matches no phone"),
+        ({"engine.n_ctx": 32, "workload.max_new_tokens": 30}, ConfigError, "more than engine.n_ctx=32"),
+        ({"workload.file": "none.jsonl", "workload.prompts": []}, ConfigError, "cannot be read"),
+    ],
+)
+def test_what_cannot_run_is_refused_naming_the_job(
+    changes: dict[str, object], kind: type[UsageError], says: str
+) -> None:
+    with pytest.raises(kind, match=says) as refused:
+        Expander(FakeModels(), [phone()]).expand(job(changes, "job #4 (this)"))
+    assert refused.value.message.startswith("job #4 (this): ")
+    assert refused.value.remedy
+
+
+def test_no_phone_and_retired_phones_are_refused_with_what_to_do() -> None:
+    for devices in ([], [phone(state=DeviceState.RETIRED)]):
+        with pytest.raises(ConfigError) as refused:
+            Expander(FakeModels(), devices).expand(job())
+        assert "lever phones register" in refused.value.remedy
