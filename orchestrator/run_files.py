@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MARK = "LEVER_FARM_RUN"  # environment variable that all of one supervisor's processes inherit: its run id
-
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Replace the file in one step, readable by its owner only: run files name ports and hold a token."""

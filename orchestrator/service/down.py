@@ -1,4 +1,4 @@
-"""Ends what `up` started and nothing else: by pid and start time, and by the mark that all of it carries."""
+"""Ends what `up` started and nothing else: the supervisor by pid and start time, the rest by session and folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.farm import virtual_phones
 from orchestrator.run_files import locked
 from orchestrator.service import state
-from orchestrator.service.processes import end, marked
+from orchestrator.service.processes import end
 from orchestrator.settings import Settings
 
 SUPERVISOR_S = 45.0  # it ends Ray's head (15 s at worst) and lets a phone come up that it is just starting (30 s)
@@ -45,7 +45,7 @@ def end_service(settings: Settings, report: Callable[[str], None]) -> bool:
     if supervisor := service.process():
         report("stopping the controller and Ray")
         end([supervisor], SUPERVISOR_S)
-    strays = end(marked(service.run_id), STRAY_S)
+    strays = end(service.below(), STRAY_S)
     if strays:
         report(f"ended {strays} processes that a dead supervisor had left")
     if Path(service.temp_dir).name.startswith(state.TEMP_PREFIX):

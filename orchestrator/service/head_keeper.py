@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from orchestrator.ray_runtime import heartbeat
-from orchestrator.run_files import MARK
 from orchestrator.service.backoff import BackOff
 from orchestrator.service.log_files import open_log
-from orchestrator.service.processes import ProcessId, end, identify, marked
+from orchestrator.service.processes import ProcessId, end, identify
+from orchestrator.service.state import Service
 from orchestrator.settings import Settings, environment
 
 SILENCE_S = 90.0  # a controller that is silent longer hangs: starting Ray takes 6–12 s, loading the rest a few
@@ -25,8 +25,9 @@ log = logging.getLogger("supervisor")
 class HeadKeeper:
     """At most one head at a time; `tick` is called every second or so."""
 
-    def __init__(self, settings: Settings, run_id: str, temp_dir: Path) -> None:
-        self._settings, self._run_id, self._temp_dir = settings, run_id, temp_dir
+    def __init__(self, settings: Settings, service: Service) -> None:
+        self._settings, self._service = settings, service
+        self._run_id, self._temp_dir = service.run_id, Path(service.temp_dir)
         self._process: subprocess.Popen[bytes] | None = None
         self._back_off = BackOff()
         self._started = self._heard = 0.0  # monotonic clock
@@ -59,22 +60,21 @@ class HeadKeeper:
                 self._process.kill()
                 self._process.wait(STOP_S)
         self._process = self.head = None
-        end(marked(self._run_id), STOP_S)
+        end(self._service.below(), STOP_S)
         for left in self._temp_dir.iterdir():
             shutil.rmtree(left, ignore_errors=True)
 
     def _start(self, now: float) -> None:
         ray_dir = self._temp_dir / secrets.token_hex(2)  # Ray opens its own folder to everybody, ours around it is shut
         heartbeat.forget(self._settings)
-        private = {MARK: self._run_id, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         with open_log(self._settings, "ray") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "orchestrator.ray_runtime.head", str(ray_dir)],
-                env=os.environ | environment(self._settings) | private,
+                [sys.executable, "-P", "-m", "orchestrator.ray_runtime.head", self._run_id, str(ray_dir)],
+                env=os.environ | environment(self._settings) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                cwd=self._temp_dir,
+                cwd=self._temp_dir,  # also how we find all that it started
             )
         self.head = identify(self._process.pid)
         self._started = self._heard = now

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
-
-from orchestrator.run_files import MARK
 
 SAME_START_S = 2.0  # start times are derived from the boot time, which a clock step moves a little
 
@@ -34,14 +34,10 @@ def find(identity: ProcessId) -> psutil.Process | None:
         return None
 
 
-def marked(run_id: str) -> list[psutil.Process]:
-    """Everything that carries this supervisor's mark in its environment, wherever it was re-parented to."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == run_id:
-                found.append(process)
-    return found
+def working_in(folder: str, session: int) -> list[psutil.Process]:
+    """Everything of this Unix session that works in the folder or did before it was deleted, wherever it was
+    re-parented to. An inherited environment variable would not do: Ray's workers write their titles over theirs."""
+    return [process for process in psutil.process_iter() if _works_in(folder, session, process)]
 
 
 def end(processes: Iterable[psutil.Process], grace_s: float) -> int:
@@ -56,3 +52,10 @@ def end(processes: Iterable[psutil.Process], grace_s: float) -> int:
             process.kill()
     psutil.wait_procs(stubborn, timeout=grace_s)
     return len(alive)
+
+
+def _works_in(folder: str, session: int, process: psutil.Process) -> bool:
+    try:
+        return os.getsid(process.pid) == session and Path(process.cwd()).is_relative_to(folder)
+    except (OSError, psutil.Error):
+        return False  # another user's, or just gone

@@ -10,7 +10,7 @@ import psutil
 from device_agent.protocol import WireError, from_json
 from orchestrator.ray_runtime import heartbeat
 from orchestrator.run_files import read_json, write_json
-from orchestrator.service.processes import ProcessId, find
+from orchestrator.service.processes import ProcessId, find, working_in
 from orchestrator.settings import Settings
 
 TEMP_PREFIX = "lever-"
@@ -22,8 +22,9 @@ class Service:
 
     run_id: str
     supervisor: ProcessId
+    session: int  # Unix session of the supervisor and all below it, virtual phones aside
     registry_url: str
-    temp_dir: str  # private to its owner; Ray's sockets, object store and logs lie below
+    temp_dir: str  # private to its owner and to this run; Ray and all below it work in it
     head: ProcessId | None = None
     head_failures: int = 0  # in a row
     error: str = ""  # why the head was last started again
@@ -32,6 +33,10 @@ class Service:
     def process(self) -> psutil.Process | None:
         """The supervisor, if it lives."""
         return find(self.supervisor)
+
+    def below(self) -> list[psutil.Process]:
+        """Ray's head and everything that it started, wherever it was re-parented to."""
+        return working_in(self.temp_dir, self.session)
 
 
 def write(settings: Settings, service: Service) -> None:

@@ -35,7 +35,9 @@ def supervise(settings: Settings) -> None:
         if not ours:
             raise FarmError(f"the farm at {settings.home} has a supervisor already", "See: lever status")
         log_to(settings, "supervisor")
-        service = state.Service(uuid.uuid4().hex, identify(os.getpid()), settings.registry_url, _temp_dir())
+        service = state.Service(
+            uuid.uuid4().hex, identify(os.getpid()), os.getsid(0), settings.registry_url, _temp_dir()
+        )
         state.write(settings, service)  # before anything is started: `down` has to find it
         log.info("supervisor of %s, run %s", settings.home, service.run_id)
         _keep(settings, service, stop)
@@ -44,7 +46,7 @@ def supervise(settings: Settings) -> None:
 
 
 def _keep(settings: Settings, service: state.Service, stop: threading.Event) -> None:
-    head = HeadKeeper(settings, service.run_id, Path(service.temp_dir))
+    head = HeadKeeper(settings, service)
     phones = PhoneKeeper(settings, stop)
     phones.start()
     while not stop.wait(TICK_S):

@@ -1,15 +1,15 @@
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from orchestrator.run_files import MARK
-from orchestrator.service.processes import end, find, identify, marked
+from orchestrator.service.processes import end, find, identify, working_in
 
 Start = Callable[..., subprocess.Popen[str]]
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
@@ -24,8 +24,8 @@ STUBBORN = [
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
-    def run(command: list[str], **extra: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | extra)
+    def run(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
         started.append(process)
         assert process.stdout
         assert process.stdout.readline() == "up\n"
@@ -52,21 +52,22 @@ def test_a_zombie_does_not_live(start: Start) -> None:
     assert find(ours) is None
 
 
-def test_the_mark_finds_grandchildren_and_nobody_else(start: Start) -> None:
-    run_id = uuid.uuid4().hex
-    decoy = start(SLEEP, **{MARK: uuid.uuid4().hex})
-    shell = ["sh", "-c", f"{sys.executable} -c 'print(\"up\", flush=True); import time; time.sleep(600)' & wait"]
-    parent = start(shell, **{MARK: run_id})
-    pids = {process.pid for process in marked(run_id)}
-    assert parent.pid in pids
-    assert len(pids) == 2
+def test_finds_orphans_of_the_session_in_the_folder_and_nobody_else(start: Start, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "farm", tmp_path / "farm-2"
+    folder.mkdir()
+    elsewhere.mkdir()
+    child = f"{sys.executable} -c 'print(\"up\", flush=True); import time; time.sleep(600)' & wait"
+    parent = start(["sh", "-c", child], cwd=folder, start_new_session=True)
+    decoys = [start(SLEEP, cwd=folder), start(SLEEP, cwd=elsewhere, start_new_session=True)]
+    assert len(working_in(str(folder), parent.pid)) == 2
     parent.kill()
     parent.wait()
-    (orphan,) = marked(run_id)
+    folder.rmdir()
+    (orphan,) = working_in(str(folder), parent.pid)
     assert orphan.pid != parent.pid
     assert end([orphan], 5.0) == 1
-    assert marked(run_id) == []
-    assert decoy.poll() is None
+    assert working_in(str(folder), parent.pid) == []
+    assert [decoy.poll() for decoy in decoys] == [None, None]
 
 
 def test_end_kills_what_does_not_listen(start: Start) -> None:

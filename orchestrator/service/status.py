@@ -1,0 +1,108 @@
+"""What runs, on which ports, what the phones do and how far the sweeps are: from run files and the registry, no Ray."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.entities import DeviceState, TrialState
+from orchestrator.farm import virtual_phones
+from orchestrator.ray_runtime import heartbeat
+from orchestrator.registry.contract import Registry
+from orchestrator.service import state
+from orchestrator.settings import Settings
+
+
+@dataclass(frozen=True)
+class PhoneStatus:
+    name: str
+    kind: str
+    state: str
+    reason: str
+    address: str  # where it listens now; empty: a virtual phone that does not run
+    attempt: str  # "<sweep> <trial>" that it works on; empty when none
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """A sweep that is not over."""
+
+    name: str
+    sweep_id: str
+    counts: dict[str, int]  # trials by state
+
+
+@dataclass(frozen=True)
+class FarmStatus:
+    state: str  # up | starting | restarting | down | died (the supervisor is gone, what it left is not ended yet)
+    home: str
+    error: str  # why Ray's head or the controller was last started again
+    supervisor_pid: int | None
+    head_pid: int | None
+    controller_pid: int | None
+    controller_restarts: int
+    ray_address: str
+    phones: tuple[PhoneStatus, ...]
+    sweeps: tuple[SweepStatus, ...]
+
+
+def status(settings: Settings, registry: Registry) -> FarmStatus:
+    service = state.read(settings)
+    head = heartbeat.read_head(settings, service.run_id) if service else None
+    beat = heartbeat.read_beat(settings, service.run_id) if service else None
+    alive = service is not None and service.process() is not None
+    return FarmStatus(
+        state=_state(settings, service),
+        home=str(settings.home),
+        error=(service.error if service else "") or (head.error if head else ""),
+        supervisor_pid=service.supervisor.pid if service and alive else None,
+        head_pid=service.head.pid if service and alive and service.head else None,
+        controller_pid=beat.pid if alive and beat else None,
+        controller_restarts=head.controller_restarts if head else 0,
+        ray_address=head.ray_address if head and alive else "",
+        phones=_phones(settings, registry, service.phone_errors if service else {}),
+        sweeps=_sweeps(registry),
+    )
+
+
+def _state(settings: Settings, service: state.Service | None) -> str:
+    if service is None:
+        return "down"
+    if service.process() is None:
+        return "died"
+    if state.answers(settings, service):
+        return "up"
+    return "restarting" if service.error else "starting"
+
+
+def _phones(settings: Settings, registry: Registry, errors: dict[str, str]) -> tuple[PhoneStatus, ...]:
+    doing = {attempt.device: attempt.trial_id for attempt in registry.running()}
+    ours = virtual_phones.names(settings)
+    return tuple(
+        PhoneStatus(
+            device.name,
+            device.kind,
+            device.state,
+            errors.get(device.name, "") or device.state_reason,
+            (virtual_phones.address_of(settings, device.name) or "") if device.name in ours else device.address,
+            _working_on(registry, doing.get(device.name)),
+        )
+        for device in registry.devices()
+        if device.state != DeviceState.RETIRED
+    )
+
+
+def _working_on(registry: Registry, trial_id: str | None) -> str:
+    if trial_id is None:
+        return ""
+    labels = registry.trial(trial_id).spec.labels
+    sweeps = ", ".join(sweep.name for sweep in registry.sweeps_of(trial_id))
+    return f"{sweeps}: {labels.get('overrides') or labels.get('strategy', trial_id)}"
+
+
+def _sweeps(registry: Registry) -> tuple[SweepStatus, ...]:
+    unfinished = []
+    for sweep in registry.sweeps():
+        counts = registry.counts(sweep.sweep_id)
+        if counts.get(TrialState.WAITING, 0) + counts.get(TrialState.RUNNING, 0):
+            unfinished.append(SweepStatus(sweep.name, sweep.sweep_id, {str(k): n for k, n in counts.items()}))
+    return tuple(unfinished)
