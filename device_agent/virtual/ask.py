@@ -10,12 +10,11 @@ import json
 import os
 import socket
 import sys
-from pathlib import Path
 
 SOCKET_NAME = "control.sock"
 
 
-def ask(root: str | Path, *words: str, timeout_s: float = 10.0) -> tuple[int, str]:
+def ask(root: str | os.PathLike[str], *words: str, timeout_s: float = 10.0) -> tuple[int, str]:
     """Exit code and text. Raises OSError when no phone answers."""
     folder = os.open(root, os.O_PATH | os.O_DIRECTORY)
     try:

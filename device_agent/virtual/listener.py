@@ -62,13 +62,16 @@ class Listener:
         self._connections.add(connection)
         try:
             await connection.serve()
+        except asyncio.CancelledError:
+            pass  # the phone stops; asyncio 3.11 would print a traceback for a cancelled handler
         finally:
             self._connections.discard(connection)
 
 
 def _bound_socket(port: int) -> socket.socket:
     """Bound but not listening: connections are refused until asyncio listens on it."""
-    bound = socket.socket()
+    # asyncio switches Nagle's delay off only for sockets that name their protocol
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(("127.0.0.1", port))

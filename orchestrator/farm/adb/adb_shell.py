@@ -26,6 +26,7 @@ from orchestrator.farm.adb.contract import ShellResult
 from orchestrator.farm.adb.keys import load_signer
 from orchestrator.farm.adb.mended_device import MendedDevice, ServiceRefused
 from orchestrator.farm.adb.quote import quote
+from orchestrator.farm.adb.sync_file import FileRefused, SyncGarbage, receive_file, send_file
 from orchestrator.farm.adb.tcp_link import DeadlinePassed, LinkDown, TcpLink
 
 _REGULAR_FILE = 0o100000
@@ -34,7 +35,7 @@ _NOT_ADB = (
     exceptions.InvalidChecksumError,
     exceptions.InvalidResponseError,
     struct.error,
-    KeyError,  # an unknown sync message
+    SyncGarbage,
 )
 _CHECK_CABLE = "check that the phone is on, in reach, and that its ADB over TCP is enabled; then try again"
 
@@ -75,15 +76,15 @@ class AdbShellTransport:
         with self._operation(f"pushing {local} to {remote}", timeout_s), local.open("rb") as file:
             found = local.stat()
             counted = _Counted(file, progress) if progress else file
-            self._device.send_file(counted, remote, _REGULAR_FILE | found.st_mode & 0o777, int(found.st_mtime))
+            send_file(self._device, counted, remote, _REGULAR_FILE | found.st_mode & 0o777, int(found.st_mtime))
 
     def push_bytes(self, data: bytes, remote: str, timeout_s: float) -> None:
         with self._operation(f"writing {remote}", timeout_s):
-            self._device.send_file(io.BytesIO(data), remote, _REGULAR_FILE | 0o644, int(time.time()))
+            send_file(self._device, io.BytesIO(data), remote, _REGULAR_FILE | 0o644, int(time.time()))
 
     def pull(self, remote: str, local: Path, timeout_s: float) -> None:
         with self._operation(f"pulling {remote} to {local}", timeout_s), _renamed_into_place(local) as file:
-            self._device.receive_file(remote, file)
+            receive_file(self._device, remote, file)
 
     def read(self, remote: str, timeout_s: float, offset: int = 0, max_bytes: int = 1 << 20) -> bytes:
         part = f"tail -c +{offset + 1} {quote(remote)} 2>/dev/null | head -c {max_bytes}"
@@ -127,8 +128,8 @@ class AdbShellTransport:
                 f"{self._address}: {doing} failed: what answers there does not speak ADB ({error})",
                 "check the port: 5555 is usual for ADB over TCP",
             ) from error
-        except (ServiceRefused, exceptions.AdbCommandFailureException, exceptions.PushFailedError) as error:
-            raise CommandFailed(f"{self._address}: {doing} failed: {_reason(error)}") from error
+        except (ServiceRefused, FileRefused) as error:
+            raise CommandFailed(f"{self._address}: {doing} failed: {error}") from error
         except OSError as error:
             self.close()
             raise LeverError(f"{self._address}: {doing} failed on this machine: {error}") from error
@@ -177,11 +178,3 @@ def _connect_payload(received: bytes) -> bytes:
         if command == int.from_bytes(b"CNXN", "little"):
             return payload
     return b""
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ServiceRefused):
-        return f"the phone refuses the service {error}"
-    if error.args and isinstance(error.args[0], bytes | bytearray):
-        return error.args[0].decode("utf-8", "replace")
-    return str(error).removeprefix("Command failed: ")
