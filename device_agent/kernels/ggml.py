@@ -14,6 +14,7 @@ from device_agent.protocol import HyperParams
 
 Tensor = Any  # a pointer to ggml_tensor; opaque outside this file
 Array = np.ndarray[Any, np.dtype[Any]]
+VERSION = ggml.ggml_version().decode()
 
 
 def _repair_binding() -> None:

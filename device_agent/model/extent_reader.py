@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 from device_agent.failure import AgentFailure
@@ -21,6 +22,7 @@ class ExtentReader:
 
     def __init__(self, folder: Path, piece_bytes: int, pacer: Pacer | None = None) -> None:
         self.io_mode = DIRECT
+        self.read_bytes, self.busy_s = 0, 0.0  # so far; waiting for the pacer counts as busy
         self._folder = folder
         self._piece_bytes = piece_bytes
         self._pacer = pacer
@@ -31,10 +33,12 @@ class ExtentReader:
 
         Raises AgentFailure: pack_corrupt when a file is too short or gone, io_error when the device fails.
         """
-        position = 0
+        started, position = time.perf_counter(), 0
         for chunk in extent.chunks:
             self._read_chunk(chunk, into[position : position + chunk.nbytes])
             position += chunk.nbytes
+        self.read_bytes += position
+        self.busy_s += time.perf_counter() - started
 
     def close(self) -> None:
         for file in self._files.values():

@@ -42,6 +42,11 @@ class PackWeights:
         """How layers are read: direct | buffered."""
         return self._streamer.io_mode if self._ring else self._loader.io_mode
 
+    @property
+    def measured_mb_s(self) -> float | None:
+        """Speed of streaming while the reader was at it; None when it read nothing."""
+        return self._streamer.read_bytes / MB / self._streamer.busy_s if self._streamer.read_bytes else None
+
     def begin_pass(self) -> None:
         if not self._ring:
             return

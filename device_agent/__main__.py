@@ -1,0 +1,35 @@
+"""The agent's command line: run JOB_DIR | probe [DIR] | stop JOB_DIR. Standard output carries JSON or nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+USAGE = "usage: agent run JOB_DIR | probe [DIR] | stop JOB_DIR"
+BAD_USAGE = 2
+
+
+def main(arguments: list[str]) -> int:
+    """Returns the exit code."""
+    match arguments:
+        case ["run", folder] if Path(folder).is_dir():
+            from device_agent.run import run
+
+            return run(Path(folder))
+        case ["probe", *rest] if len(rest) <= 1:
+            from device_agent.probe import probe
+
+            print(json.dumps(probe(Path(*rest))))
+            return 0
+        case ["stop", folder]:
+            from device_agent.stop import stop
+
+            stop(Path(folder))
+            return 0
+    print(f"{USAGE} (JOB_DIR must exist)", file=sys.stderr)
+    return BAD_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""One job from its spec to its result: warm-up, timed requests, exactness check, metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from device_agent.engine.exactness import check_exactness, tie_tolerance
+from device_agent.engine.outcome import RequestOutcome
+from device_agent.job_folder import JobLog
+from device_agent.measures import job_metrics, job_plan, job_tags
+from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, JobResult, JobSpec, PromptSpec, RoundTrace
+from device_agent.session import Session, open_session
+from device_agent.telemetry.energy import CpuSampler
+
+PROGRESS_S = 0.5  # between two progress events
+
+
+def run_spec(folder: Path, spec: JobSpec, log: JobLog) -> JobResult:
+    """Run all prompts of `spec` and measure them. Raises AgentFailure, OSError, MemoryError; see failed_result."""
+    started = time.perf_counter()
+    sampler = CpuSampler()
+    try:
+        with open_session(spec, folder) as session:
+            log.event("loaded", seconds=time.perf_counter() - started, plan=session.plan.summary())
+            _warm_up(spec, session, log)
+            outcomes = [_request(spec, session, prompt, log) for prompt in spec.prompts]
+            if spec.check_exactness:
+                outcomes = _checked(spec, session, outcomes, log)
+            return _result(spec, session, outcomes, sampler, time.perf_counter() - started)
+    finally:
+        sampler.close()
+
+
+def _warm_up(spec: JobSpec, session: Session, log: JobLog) -> None:
+    """Builds graphs and touches memory, so that the first request's times are like the others'."""
+    if spec.warmup_tokens:
+        prompt = PromptSpec("warm-up", spec.prompts[0].token_ids)
+        outcome = session.engine.run_request(prompt, spec.warmup_tokens, ())
+        log.event("warmed_up", tokens=len(outcome.result.output_ids), ttft_s=outcome.result.ttft_s)
+
+
+def _request(spec: JobSpec, session: Session, prompt: PromptSpec, log: JobLog) -> RequestOutcome:
+    outcome = session.engine.run_request(prompt, spec.max_new_tokens, spec.stop_token_ids, _progress(spec, prompt, log))
+    result = outcome.result
+    log.event("request_done", request=prompt.id, tokens=len(result.output_ids), tpot_s=result.tpot_s)
+    return outcome
+
+
+def _progress(spec: JobSpec, prompt: PromptSpec, log: JobLog) -> Callable[[RoundTrace], None]:
+    """Logs each round, and a progress event every half second."""
+    tokens, rounds, told = 1, 0, time.monotonic()
+
+    def on_round(trace: RoundTrace) -> None:
+        nonlocal tokens, rounds, told
+        tokens, rounds = tokens + trace.acceptance_length, rounds + 1
+        log.round(trace)
+        if time.monotonic() - told >= PROGRESS_S:
+            told = time.monotonic()
+            log.event("progress", request=prompt.id, tokens=tokens, max_new_tokens=spec.max_new_tokens, rounds=rounds)
+
+    return on_round
+
+
+def _checked(spec: JobSpec, session: Session, outcomes: list[RequestOutcome], log: JobLog) -> list[RequestOutcome]:
+    """Each request with its exactness: fresh passes over the texts, after everything that is timed."""
+    log.event("checking")
+    prompts = {prompt.id: prompt.token_ids for prompt in spec.prompts}
+    first = outcomes[0].result
+    text = (*prompts[first.id], *first.output_ids[:-1])
+    tolerance = tie_tolerance(session.target, text, spec.engine.draft_k + 1)
+    checked = []
+    for outcome in outcomes:
+        result = outcome.result
+        count = check_exactness(session.target, prompts[result.id], result.output_ids, tolerance)
+        checked.append(replace(outcome, result=replace(result, exactness=count)))
+    return checked
+
+
+def _result(
+    spec: JobSpec, session: Session, outcomes: list[RequestOutcome], sampler: CpuSampler, wall_s: float
+) -> JobResult:
+    metrics = job_metrics(spec, session, outcomes, sampler) | {"agent_wall_s": wall_s}
+    return JobResult(
+        version=PROTOCOL_VERSION,
+        attempt_id=spec.attempt_id,
+        trial_id=spec.trial_id,
+        engine_version=ENGINE_VERSION,
+        ok=True,
+        error=None,
+        requests=tuple(outcome.result for outcome in outcomes),
+        metrics=metrics,
+        tags=job_tags(spec, session, outcomes, metrics["peak_rss_mb"]),
+        plan=job_plan(spec, session),
+    )

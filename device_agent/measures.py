@@ -1,0 +1,63 @@
+"""A job's metrics, tags and plan, put together from its requests and its session (ENGINE §10)."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+from device_agent.dram_plan import MB
+from device_agent.engine.metrics import energy_metrics, exactness_metrics, trial_metrics
+from device_agent.engine.outcome import RequestOutcome
+from device_agent.kernels import ggml
+from device_agent.protocol import ExactnessCount, JobSpec
+from device_agent.session import Session
+from device_agent.telemetry.energy import CpuSampler, gross_joules
+from device_agent.telemetry.memory import peak_rss_bytes
+
+OVER_BUDGET = 1.1  # peak memory up to this share of the budget counts as kept
+
+
+def job_metrics(
+    spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome], sampler: CpuSampler
+) -> dict[str, float]:
+    """What the timed requests say; keys without a value are absent."""
+    metrics = trial_metrics(outcomes, session.cap_mb_s or session.weights.measured_mb_s)
+    if spec.energy.method == "model":
+        windows = [(outcome.decode_start_s, outcome.decode_end_s) for outcome in outcomes]
+        joules = gross_joules(spec.energy, sampler, windows, int(metrics["flash_read_bytes"]))
+        metrics |= energy_metrics(joules, spec.energy.idle_w, outcomes)
+    counts = [outcome.result.exactness for outcome in outcomes if outcome.result.exactness]
+    return metrics | (exactness_metrics(counts) if counts else {}) | {"peak_rss_mb": peak_rss_bytes() / MB}
+
+
+def job_tags(spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome], peak_mb: float) -> dict[str, str]:
+    tags = {
+        "io_mode": session.weights.io_mode,
+        "accelerator": "none",
+        "energy_method": spec.energy.method,
+        "exactness": _exactness([outcome.result.exactness for outcome in outcomes]),
+    }
+    if session.cap_mb_s:
+        tags["flash_cap_mb_s"] = f"{session.cap_mb_s:g}"
+    if spec.engine.dram_budget_mb and peak_mb > spec.engine.dram_budget_mb * OVER_BUDGET:
+        tags["void.peak_rss_mb"] = f"over the budget of {spec.engine.dram_budget_mb:g} MB by more than 10 %"
+    return tags
+
+
+def job_plan(spec: JobSpec, session: Session) -> dict[str, Any]:
+    """The DRAM plan, and what computed on what."""
+    settings = {"threads": spec.engine.threads, "n_ctx": spec.engine.n_ctx, "chunk_kib": spec.engine.storage.chunk_kib}
+    build = {"kernels": f"ggml {ggml.VERSION}", "machine": platform.machine(), "python": platform.python_version()}
+    return session.plan.summary() | settings | build
+
+
+def _exactness(counts: Sequence[ExactnessCount | None]) -> str:
+    """`exact n/n, ties k`, or where the first request that diverged did so."""
+    known = [count for count in counts if count is not None]
+    if not known:
+        return "unchecked"
+    if diverged := [count.diverged_at for count in known if count.diverged_at is not None]:
+        return f"DIVERGED@{diverged[0]}"
+    exact, ties = sum(count.exact_tokens for count in known), sum(count.tie_tokens for count in known)
+    return f"exact {exact}/{exact + ties}, ties {ties}"
