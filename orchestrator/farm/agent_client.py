@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 
 from tenacity import Retrying, retry_if_exception_type, sleep_using_event, stop_after_delay, stop_when_event_set
@@ -19,7 +18,7 @@ from orchestrator.errors import LeverError, PhoneError, PhoneUnreachable
 from orchestrator.farm import job_folder
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.attempt_watch import AttemptCancelled, AttemptWatch, Limits
-from orchestrator.farm.collection import collect, failure, log_of
+from orchestrator.farm.collection import collect, failure, failure_kind, log_of
 from orchestrator.farm.connecting import Connect
 from orchestrator.farm.job_folder import JobState
 from orchestrator.farm.parcel import PackStore
@@ -44,7 +43,7 @@ def run_attempt(
     except AttemptCancelled as error:
         outcome = failure(order, FailureKind.CANCELLED, error.message)
     except PhoneError as error:
-        outcome = failure(order, FailureKind(error.kind), error.message)
+        outcome = failure(order, failure_kind(error.kind), error.message)
     except LeverError as error:
         outcome = failure(order, FailureKind.PROVISIONING, error.message)
     return replace(outcome, attempt_wall_s=watch.age(), connection_losses=watch.losses)
@@ -52,19 +51,19 @@ def run_attempt(
 
 def stop_attempt(order: AttemptOrder, connect: Connect) -> None:
     """End the attempt's process group on the phone; its folder stays. Raises PhoneError."""
-    with closing(connect(order.device)) as phone:
+    with connect(order.device) as phone:
         job_folder.stop(phone, order.device.root, order.attempt_id)
 
 
 def forget_attempt(order: AttemptOrder, connect: Connect) -> None:
     """Remove the job folder, once its outcome is recorded. Raises PhoneError."""
-    with closing(connect(order.device)) as phone:
+    with connect(order.device) as phone:
         job_folder.forget(phone, order.device.root, order.attempt_id)
 
 
 def _over_connections(watch: AttemptWatch, connect: Connect, store: PackStore, settings: Settings) -> AttemptOutcome:
     while True:
-        with closing(_connected(watch, connect)) as phone:
+        with _connected(watch, connect) as phone:
             try:
                 return _on_connection(watch, phone, store, settings)
             except PhoneUnreachable as error:

@@ -48,7 +48,7 @@ class AttemptWatch:
     def age(self) -> float:
         return time.monotonic() - self._began
 
-    def tell(self, kind: str, **data: object) -> None:
+    def tell(self, kind: str, /, **data: object) -> None:
         self._report(Progress(self.order.attempt_id, kind, data))
 
     def patience(self) -> float:

@@ -45,7 +45,7 @@ def collect(phone: Transport, order: AttemptOrder, state: JobState) -> AttemptOu
     if result["ok"]:
         return AttemptOutcome(order.attempt_id, result=result, rounds_jsonl=rounds, log_tail=log)
     said = result["error"] or {"kind": "engine_error", "message": "the agent gave no reason"}
-    return failure(order, _kind(said["kind"]), said["message"], log or said.get("detail", "")[-LOG_TAIL:])
+    return failure(order, failure_kind(said["kind"]), said["message"], log or said.get("detail", "")[-LOG_TAIL:])
 
 
 def log_of(phone: Transport, order: AttemptOrder) -> str:
@@ -98,5 +98,6 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number that JSON knows")
 
 
-def _kind(name: str) -> FailureKind:
+def failure_kind(name: str) -> FailureKind:
+    """Of an agent's or a phone's error; engine_error for a kind that we don't know."""
     return FailureKind(name) if name in {kind.value for kind in FailureKind} else FailureKind.ENGINE_ERROR

@@ -7,7 +7,8 @@ that lie there already are hashed once more, since nobody vouches for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from orchestrator.errors import CommandFailed, PhoneDiskFull, ProvisioningFailed
@@ -20,6 +21,7 @@ SLOWEST_PUSH = 1_000_000  # bytes/s: slower than that is a broken link
 SLOWEST_HASH = 20_000_000  # bytes/s
 RESERVE = 64_000_000  # bytes that a job may write beside the packs
 PUSHES = 3  # of one chunk that arrives damaged
+FREE_SOME = "Free some space on the phone."
 
 Report = Callable[[int, int], None]
 """Bytes that are on the phone, and bytes in all."""
@@ -88,9 +90,20 @@ def run(phone: Transport, command: str, timeout_s: float) -> str:
     result = phone.shell(command, timeout_s)
     if result.exit_code == 0:
         return result.stdout
-    if "No space left" in result.stdout:
-        raise PhoneDiskFull("the phone's storage is full", "Free some space on the phone.")
-    raise CommandFailed(f"the phone answered {result.exit_code} to `{command[:120]}`: {result.stdout.strip()[-300:]}")
+    with _full_disk_named():
+        raise CommandFailed(
+            f"the phone answered {result.exit_code} to `{command[:120]}`: {result.stdout.strip()[-300:]}"
+        )
+
+
+@contextmanager
+def _full_disk_named() -> Iterator[None]:
+    try:
+        yield
+    except CommandFailed as error:
+        if "No space left" in error.message:
+            raise PhoneDiskFull(f"the phone's storage is full: {error.message}", FREE_SOME) from error
+        raise
 
 
 def _holding(section: str) -> Holding:
@@ -109,7 +122,7 @@ def _check_space(missing: int, free: int, root: str) -> None:
         raise PhoneDiskFull(
             f"{missing / 1e6:.0f} MB are to be pushed to {root}, and {free / 1e6:.0f} MB are free there "
             f"({RESERVE / 1e6:.0f} MB stay in reserve)",
-            "Free some space on the phone.",
+            FREE_SOME,
         )
 
 
@@ -146,12 +159,13 @@ def _push(
         f"mv -f {quote(part)} {quote(file.name)};; *) rm -f {quote(part)}; exit 3;; esac"
     )
     for _ in range(PUSHES):
-        phone.push(
-            parcel.folder / file.name,
-            f"{folder}/{part}",
-            LIST_S + file.nbytes / SLOWEST_PUSH,
-            lambda sent: report(done + min(sent, file.nbytes)),
-        )
+        with _full_disk_named():
+            phone.push(
+                parcel.folder / file.name,
+                f"{folder}/{part}",
+                LIST_S + file.nbytes / SLOWEST_PUSH,
+                lambda sent: report(done + min(sent, file.nbytes)),
+            )
         if phone.shell(check, LIST_S + file.nbytes / SLOWEST_HASH).exit_code == 0:
             return
     raise ProvisioningFailed(

@@ -7,11 +7,11 @@ half-registered, and what we brought to a new phone is taken away again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from orchestrator.entities import Device
-from orchestrator.errors import LeverError, PhoneError, ProvisioningFailed
+from orchestrator.errors import CommandFailed, LeverError, PhoneError, ProvisioningFailed
 from orchestrator.farm import virtual_phones
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
@@ -63,7 +63,7 @@ def _register_at(address: str, name: str | None, settings: Settings, registry: R
     with _step("connect", report) as done:
         phone = open_address(settings, address)
         done(address.removeprefix("tcp:"))
-    with closing(phone):
+    with phone:
         with _step("answer", report) as done:
             probe(phone)
             done("a nonce came back")
@@ -101,7 +101,7 @@ def _self_test(phone: Transport, root: str, bundle_path: str) -> str:
     result = phone.shell(f"sh {quote(f'{root}/{bundle_path}/agent')} probe", SELF_TEST_S)
     lines = result.stdout.strip().splitlines() or ["it printed nothing"]
     if result.exit_code != 0:
-        raise PhoneError(f"the agent's probe ended with exit code {result.exit_code}: {lines[-1][:300]}")
+        raise CommandFailed(f"the agent's probe ended with exit code {result.exit_code}: {lines[-1][:300]}")
     return lines[-1][:120]
 
 

@@ -1,0 +1,3 @@
+from tests.fakes.bench import bench, shared_phone
+
+__all__ = ["bench", "shared_phone"]

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import CommandFailed, PhoneDiskFull, PhoneUnreachable, ProvisioningFailed
+from orchestrator.farm import provisioning
+from orchestrator.farm.parcel import Parcel, ParcelFile
+from orchestrator.farm.provisioning import forget_verified, free_bytes, provision
+from tests.fakes.bench import ROOT, Bench
+from tests.fakes.recorded_transport import RecordedTransport
+
+CHUNK = 3_000_000
+HASH = "ab" * 32
+
+
+def ignore(done: int, total: int) -> None: ...
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Parcel:
+    """Four chunks of 3 MB and a small manifest."""
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    sizes = {f"layer {i}.bin": CHUNK for i in range(4)} | {"model.json": 100}
+    files = []
+    for number, (name, size) in enumerate(sizes.items()):
+        data = bytes([number + 1]) * size
+        (folder / name).write_bytes(data)
+        files.append(ParcelFile(name, size, hashlib.sha256(data).hexdigest()))
+    return Parcel("packs", HASH, folder, tuple(files))
+
+
+@pytest.fixture
+def phone(bench: Bench) -> Iterator[RecordedTransport]:
+    with RecordedTransport(bench.connect()) as transport:
+        yield transport
+
+
+def cut_at(bench: Bench, nbytes: int) -> provisioning.Report:
+    """Pulls the cable once so many bytes are on the phone."""
+
+    def report(done: int, total: int) -> None:
+        if done >= nbytes:
+            bench.phone.cut()
+
+    return report
+
+
+def pushed_again(bench: Bench, pack: Parcel) -> list[str]:
+    """Provision over a new connection; names of the files that were pushed."""
+    with RecordedTransport(bench.connect()) as phone:
+        provision(phone, ROOT, [pack], ignore)
+        return [remote.rsplit("/", 1)[1].removesuffix(".part") for remote in phone.pushed]
+
+
+def assert_whole(bench: Bench, pack: Parcel) -> None:
+    names = {file.name for file in pack.files}
+    assert {path.name for path in bench.file(pack.path).iterdir()} == names | {"verified"}
+    for name in names:
+        assert bench.file(f"{pack.path}/{name}").read_bytes() == (pack.folder / name).read_bytes()
+
+
+def test_pushes_everything_and_counts_bytes(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    seen: list[tuple[int, int]] = []
+    provision(phone, ROOT, [pack], lambda done, total: seen.append((done, total)))
+    assert_whole(bench, pack)
+    assert seen[0] == (0, pack.nbytes)
+    assert seen[-1] == (pack.nbytes, pack.nbytes)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert any(0 < done < CHUNK for done, _ in seen), "progress within a chunk"
+
+
+def test_second_time_is_one_round_trip(phone: RecordedTransport, pack: Parcel) -> None:
+    provision(phone, ROOT, [pack], ignore)
+    phone.operations.clear()
+    seen: list[tuple[int, int]] = []
+    provision(phone, ROOT, [pack, pack], lambda done, total: seen.append((done, total)))
+    assert phone.operations == ["shell"]
+    assert seen == [(2 * pack.nbytes, 2 * pack.nbytes)]
+
+
+def test_resumes_after_a_cut_between_chunks(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    with pytest.raises(PhoneUnreachable):
+        provision(phone, ROOT, [pack], cut_at(bench, 2 * CHUNK))
+    # the cut races with the chunk's end: one chunk at most is sent again
+    assert pushed_again(bench, pack) in (
+        ["layer 1.bin", "layer 2.bin", "layer 3.bin", "model.json"],
+        ["layer 2.bin", "layer 3.bin", "model.json"],
+    )
+    assert_whole(bench, pack)
+
+
+def test_resumes_after_a_cut_within_a_chunk(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    with pytest.raises(PhoneUnreachable):
+        provision(phone, ROOT, [pack], cut_at(bench, CHUNK + CHUNK // 2))
+    assert not bench.file(f"{pack.path}/verified").exists()
+    assert pushed_again(bench, pack) == ["layer 1.bin", "layer 2.bin", "layer 3.bin", "model.json"]
+    assert_whole(bench, pack)
+
+
+def test_finds_a_corrupt_chunk_when_nobody_vouches(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    provision(phone, ROOT, [pack], ignore)
+    bench.file(f"{pack.path}/layer 2.bin").write_bytes(b"x" * CHUNK)
+    assert pushed_again(bench, pack) == [], "a verified pack is believed"
+    forget_verified(phone, ROOT, [pack])
+    assert pushed_again(bench, pack) == ["layer 2.bin"]
+    assert_whole(bench, pack)
+
+
+def test_finds_a_shortened_chunk_of_a_verified_pack(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    provision(phone, ROOT, [pack], ignore)
+    bench.file(f"{pack.path}/layer 0.bin").write_bytes(b"x")
+    assert pushed_again(bench, pack) == ["layer 0.bin"]
+    assert_whole(bench, pack)
+
+
+def test_gives_up_on_a_chunk_that_never_arrives_intact(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    damaged = replace(pack, files=(replace(pack.files[0], sha256="0" * 64), *pack.files[1:]))
+    with pytest.raises(ProvisioningFailed, match=r"layer 0\.bin arrived damaged 3 times"):
+        provision(phone, ROOT, [damaged], ignore)
+    assert list(bench.file(pack.path).iterdir()) == []
+
+
+def test_refuses_before_pushing_when_space_is_short(
+    phone: RecordedTransport, pack: Parcel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provisioning, "RESERVE", 1 << 60)
+    with pytest.raises(PhoneDiskFull, match="12 MB are to be pushed"):
+        provision(phone, ROOT, [pack], ignore)
+    assert phone.pushed == []
+
+
+def test_names_cannot_run_commands(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    evil = "$(touch pwned); 'quote' `touch pwned`"
+    (pack.folder / evil).write_bytes(b"data")
+    file = ParcelFile(evil, 4, hashlib.sha256(b"data").hexdigest())
+    parcel = replace(pack, files=(file,))
+    provision(phone, ROOT, [parcel], ignore)
+    assert {path.name for path in bench.file(pack.path).iterdir()} == {evil, "verified"}
+    assert not list(bench.phone.root.rglob("pwned"))
+
+
+def test_reads_free_space_of_wrapped_and_odd_tables() -> None:
+    android = (
+        "Filesystem      1K-blocks     Used Available Use% Mounted on\n/dev/block/dm-5 112487 50000 62487  45% /data"
+    )
+    wrapped = (
+        "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/a very long name\n  112487 50000 62487  45% /da ta"
+    )
+    assert free_bytes(android) == free_bytes(wrapped) == 62487 * 1024
+    with pytest.raises(CommandFailed, match="df said"):
+        free_bytes("df: not found")
