@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from orchestrator.entities import Device, DeviceState
+from orchestrator.errors import (
+    CommandFailed,
+    FarmError,
+    LeverError,
+    PhoneUnauthorized,
+    PhoneUnreachable,
+    ProvisioningFailed,
+    UsageError,
+    WrongPhone,
+)
+from orchestrator.farm import connecting, registration, virtual_phones
+from orchestrator.farm.registration import Step, register
+from orchestrator.farm.retirement import retire
+from orchestrator.farm.targets import free_name, identify, parse_target
+from orchestrator.registry.contract import Registry
+from orchestrator.registry.memory import MemoryRegistry
+from orchestrator.settings import Settings
+from tests.fakes.bench import ROOT, Bench
+from tests.fakes.shell_agent import shell_agent
+
+STEPS = ["connect", "answer", "facts", "space", "runtime", "self-test", "flash"]
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return MemoryRegistry()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    settings = Settings(tmp_path / "home", "", "", "here")
+    yield settings
+    for name in virtual_phones.names(settings):
+        virtual_phones.stop(settings, name)
+
+
+@pytest.fixture(autouse=True)
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parcel = shell_agent(tmp_path / "bundle", '[ "$1" = probe ] && echo fine', b"")
+    monkeypatch.setattr(registration, "host_python_bundle", lambda home: parcel)
+
+
+def ignore(step: Step) -> None: ...
+
+
+def address(bench: Bench) -> str:
+    return bench.phone.address.removeprefix("tcp:")
+
+
+def test_registers_a_virtual_phone(settings: Settings, registry: Registry) -> None:
+    steps: list[Step] = []
+    device = register("virtual:oneplus12", None, settings, registry, steps.append)
+    assert registry.device("oneplus12") == device
+    assert (device.name, device.kind, device.host, device.simulated) == ("oneplus12", "virtual", "here", True)
+    assert [step.name for step in steps if step.detail] == ["start", *STEPS]
+    facts = device.facts
+    assert (facts["model"], facts["soc"], facts["abi"], facts["sdk"]) == ("CPH2581", "SM8650", "arm64-v8a", 34)
+    assert (facts["profile"], facts["runtime"], facts["flash_mb_s"]) == ("oneplus12", "host-python", 4000)
+    assert set(facts["power_model"]) == {"idle_w", "cpu_w_per_core", "flash_j_per_gb"}
+    assert facts["ram_mb"] == 16384
+    assert facts["simulated"]
+    assert len(facts["runtime_hash"]) == 64
+    with connecting.connector(settings)(device) as phone:
+        assert phone.shell("getprop ro.serialno", 5).stdout.strip() == device.serial
+
+
+def test_names_are_numbered_and_the_same_name_repairs(settings: Settings, registry: Registry) -> None:
+    first = register("virtual:pixel8", None, settings, registry, ignore)
+    second = register("virtual:pixel8", None, settings, registry, ignore)
+    assert (first.name, second.name) == ("pixel8", "pixel8-2")
+    registry.set_device_state("pixel8", DeviceState.QUARANTINED, "three failures")
+    virtual_phones.stop(settings, "pixel8")
+    again = register("virtual:pixel8", "pixel8", settings, registry, ignore)
+    assert again.serial == first.serial
+    assert registry.device("pixel8").state == DeviceState.READY
+    assert len(registry.devices()) == 2
+
+
+def test_registers_by_address_under_its_own_name(bench: Bench, settings: Settings, registry: Registry) -> None:
+    device = register(address(bench), None, settings, registry, ignore)
+    assert (device.name, device.kind, device.address) == ("oneplus12", "virtual", bench.phone.address)
+    assert register(address(bench), None, settings, registry, ignore).name == "oneplus12"
+    with pytest.raises(WrongPhone, match="registered as oneplus12 already"):
+        register(address(bench), "other", settings, registry, ignore)
+
+
+def test_a_failing_step_is_named_and_leaves_nothing(
+    bench: Bench, settings: Settings, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = shell_agent(tmp_path / "broken", "echo 'no numpy here'; exit 1", b"")
+    monkeypatch.setattr(registration, "host_python_bundle", lambda home: broken)
+    with pytest.raises(CommandFailed, match=r"step 'self-test' failed: the agent's probe .* no numpy here"):
+        register(address(bench), None, settings, registry, ignore)
+    assert not bench.phone.path(ROOT).exists()
+    with pytest.raises(CommandFailed):
+        register("virtual:oneplus12", "fresh", settings, registry, ignore)
+    assert registry.devices() == []
+    assert virtual_phones.names(settings) == []
+    assert virtual_phones.address_of(settings, "fresh") is None
+
+
+def test_a_failing_repair_keeps_what_was_there(
+    bench: Bench, settings: Settings, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = register(address(bench), None, settings, registry, ignore)
+    broken = shell_agent(tmp_path / "broken", "exit 1", b"")
+    monkeypatch.setattr(registration, "host_python_bundle", lambda home: broken)
+    with pytest.raises(CommandFailed, match="self-test"):
+        register(address(bench), None, settings, registry, ignore)
+    assert bench.file(f"runtime/{device.facts['runtime_hash']}/verified").exists()
+    assert registry.device(device.name) == device
+
+
+def test_a_phone_without_a_bundle_is_refused(
+    bench: Bench, settings: Settings, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"serial": "R58N", "model": "SM-S931B", "soc": "SM8750", "abi": "arm64-v8a", "runtime": "none"}
+    more = {"cores": 8, "ram_mb": 12000}
+    monkeypatch.setattr(registration, "read_facts", lambda phone: {**facts, **more})
+    with pytest.raises(ProvisioningFailed, match=r"step 'runtime' failed: .* no runtime bundle for arm64-v8a"):
+        register(address(bench), None, settings, registry, ignore)
+    assert registry.devices() == []
+    assert not bench.phone.path(ROOT).exists()
+
+
+def test_unreachable_and_not_adb(bench: Bench, settings: Settings, registry: Registry) -> None:
+    bench.phone.offline(60)
+    with pytest.raises(PhoneUnreachable, match=f"step 'connect' failed: .*{bench.phone.port}") as raised:
+        register(address(bench), None, settings, registry, ignore)
+    assert raised.value.remedy
+
+
+def test_unauthorised_says_what_to_tap(
+    bench: Bench, settings: Settings, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "CONNECT_S", 0.5)
+    bench.phone.unauthorized()
+    try:
+        with pytest.raises(PhoneUnauthorized, match="step 'connect' failed") as raised:
+            register(address(bench), None, settings, registry, ignore)
+    finally:
+        bench.phone.authorize()
+    assert "Always allow from this computer" in raised.value.remedy
+    assert register(address(bench), None, settings, registry, ignore).state == DeviceState.READY
+
+
+@pytest.mark.parametrize("target", ["", "usb:ABC", "pixel", "host:", "host:99999", "host:0", "a b:5555", "$(id):5555"])
+def test_bad_targets(target: str, settings: Settings, registry: Registry) -> None:
+    with pytest.raises(UsageError) as raised:
+        register(target, None, settings, registry, ignore)
+    assert "HOST:PORT" in raised.value.remedy
+
+
+def test_unknown_profile_lists_those_that_exist() -> None:
+    with pytest.raises(UsageError, match="no phone profile 'nokia'") as raised:
+        parse_target("virtual:nokia")
+    assert "midrange, oneplus12, pixel8" in raised.value.remedy
+
+
+def test_another_phone_at_a_known_address_or_name(settings: Settings) -> None:
+    facts = {"model": "SM-S931B", "runtime": "none"}
+    known = identify("tcp:desk:5555", None, {"serial": "A", **facts}, ROOT, settings, [])
+    assert known.name == "sm-s931b"
+    with pytest.raises(WrongPhone, match=r"was the address of sm-s931b \(A\)") as raised:
+        identify("tcp:desk:5555", "new", {"serial": "B", **facts}, ROOT, settings, [known])
+    assert "lever phones retire sm-s931b" in raised.value.remedy
+    with pytest.raises(WrongPhone, match="the name sm-s931b belongs to the phone A"):
+        identify("tcp:desk:5556", "sm-s931b", {"serial": "B", **facts}, ROOT, settings, [known])
+    moved = identify("tcp:desk:5557", None, {"serial": "A", **facts}, ROOT, settings, [replace(known, tags=("lab",))])
+    assert (moved.name, moved.address, moved.tags) == (known.name, "tcp:desk:5557", ("lab",))
+    retired = replace(known, state=DeviceState.RETIRED)
+    assert identify("tcp:desk:5555", None, {"serial": "B", **facts}, ROOT, settings, [retired]).name == "sm-s931b"
+
+
+def test_a_connection_checks_who_answers(bench: Bench, settings: Settings) -> None:
+    connect = connecting.connector(settings)
+    connect(bench.device).close()
+    with pytest.raises(WrongPhone, match="phone desk: another phone answers"):
+        connect(replace(bench.device, serial="SOMEBODY"))
+
+
+def test_free_names() -> None:
+    def device(name: str, state: DeviceState = DeviceState.READY) -> Device:
+        return Device(name, "", "tcp", "here", name, ROOT, state)
+
+    assert free_name("Pixel 8 (Pro)", []) == "pixel-8-pro"
+    assert free_name("a", [device("a"), device("a-2"), device("b")]) == "a-3"
+    assert free_name("a", [device("a", DeviceState.RETIRED)]) == "a"
+    assert free_name("???", []) == "phone"
+
+
+def test_retire(settings: Settings, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    register("virtual:midrange", None, settings, registry, ignore)
+    with monkeypatch.context() as busy:
+        attempt = SimpleNamespace(device="midrange", trial_id="abc", attempt_id="abc.1")
+        busy.setattr(registry, "running", lambda: [attempt])
+        with pytest.raises(FarmError, match="busy with trial abc"):
+            retire("midrange", settings, registry)
+    assert retire("midrange", settings, registry)
+    assert registry.device("midrange").state == DeviceState.RETIRED
+    assert virtual_phones.names(settings) == []
+    with pytest.raises(LeverError):
+        retire("nobody", settings, registry)
+    assert register("virtual:midrange", None, settings, registry, ignore).name == "midrange"
