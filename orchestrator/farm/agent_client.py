@@ -95,7 +95,7 @@ def _on_connection(watch: AttemptWatch, phone: Transport, store: PackStore, sett
     if not state.started:
         prepare_and_start(phone, order, store, settings, watch.provisioned)
     outcome = _follow(watch, phone)
-    if outcome.failure_kind == FailureKind.PACK_CORRUPT:
+    if outcome.failure_kind in (FailureKind.PACK_CORRUPT, FailureKind.NAN_LOGITS):
         distrust_packs(phone, order, store)
     return outcome
 

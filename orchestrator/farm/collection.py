@@ -89,7 +89,8 @@ def _result(order: AttemptOrder, data: bytes) -> dict[str, Any]:
     result = from_json(JobResult, decoded)
     if result.version != PROTOCOL_VERSION:
         raise WireError(f"protocol version {result.version}, not {PROTOCOL_VERSION}")
-    if (result.attempt_id, result.trial_id) != (order.attempt_id, order.job["trial_id"]):
+    unread_spec = not result.ok and not result.trial_id  # an agent that could not read its spec knows no trial
+    if result.attempt_id != order.attempt_id or (result.trial_id != order.job["trial_id"] and not unread_spec):
         raise WireError(f"it belongs to attempt {result.attempt_id!r} of trial {result.trial_id!r}")
     return dict(decoded)
 

@@ -6,10 +6,13 @@ half-registered, and what we brought to a new phone is taken away again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
+from device_agent.protocol import PROTOCOL_VERSION
 from orchestrator.entities import Device
 from orchestrator.errors import CommandFailed, LeverError, PhoneError, ProvisioningFailed
 from orchestrator.farm import virtual_phones
@@ -92,17 +95,26 @@ def _equip(phone: Transport, device: Device, settings: Settings, report: Report)
         device.facts["runtime_hash"] = bundle.hash
         done(f"{bundle.hash[:12]}: the agent on this host's Python (virtual phones only)")
     with _step("self-test", report) as done:
-        done(_self_test(phone, device.root, bundle.path))
+        device.facts["agent"] = _self_test(phone, device.root, bundle.path)
+        done(", ".join(f"{key} {value}" for key, value in device.facts["agent"].items()))
     with _step("flash", report) as done:
         done(f"profile states {device.facts['flash_mb_s']} MB/s; a run gets no more than this host's disk gives")
 
 
-def _self_test(phone: Transport, root: str, bundle_path: str) -> str:
-    result = phone.shell(f"sh {quote(f'{root}/{bundle_path}/agent')} probe", SELF_TEST_S)
+def _self_test(phone: Transport, root: str, bundle_path: str) -> dict[str, Any]:
+    """What the agent finds on the phone: its own last line, JSON."""
+    agent = quote(f"{root}/{bundle_path}/agent")
+    result = phone.shell(f"sh {agent} probe {quote(root)}", SELF_TEST_S)
     lines = result.stdout.strip().splitlines() or ["it printed nothing"]
     if result.exit_code != 0:
         raise CommandFailed(f"the agent's probe ended with exit code {result.exit_code}: {lines[-1][:300]}")
-    return lines[-1][:120]
+    try:
+        found = json.loads(lines[-1])
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("protocol_version") != PROTOCOL_VERSION:
+        raise CommandFailed(f"the agent's probe answered {lines[-1][:300]!r}")
+    return found
 
 
 def _summary(device: Device) -> str:

@@ -226,6 +226,12 @@ def test_a_bad_result_is_refused(lab: Lab, canned: bytes, why: str) -> None:
     assert why in outcome.failure_message
 
 
+def test_an_unreadable_spec_is_told_as_such(lab: Lab) -> None:
+    """The agent that cannot read its spec does not know its trial."""
+    lab.agent(HANDS_OUT, failed(ATTEMPT, "bad_spec").replace(b'"trial_id": "t1"', b'"trial_id": ""'))
+    assert lab.run().failure_kind == FailureKind.BAD_SPEC
+
+
 def test_deadline_ends_the_whole_group(lab: Lab) -> None:
     lab.agent("sleep 1000 & wait")
     outcome = lab.run(lab.order(deadline_s=0.3))

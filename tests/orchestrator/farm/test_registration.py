@@ -46,7 +46,9 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 @pytest.fixture(autouse=True)
 def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parcel = shell_agent(tmp_path / "bundle", '[ "$1" = probe ] && echo fine', b"")
+    parcel = shell_agent(
+        tmp_path / "bundle", '[ "$1" = probe ] && echo \'{"protocol_version": 1, "o_direct": true}\'', b""
+    )
     monkeypatch.setattr(registration, "host_python_bundle", lambda home: parcel)
 
 
@@ -70,6 +72,7 @@ def test_registers_a_virtual_phone(settings: Settings, registry: Registry) -> No
     assert facts["ram_mb"] == 16384
     assert facts["simulated"]
     assert len(facts["runtime_hash"]) == 64
+    assert facts["agent"] == {"protocol_version": 1, "o_direct": True}
     with connecting.connector(settings)(device) as phone:
         assert phone.shell("getprop ro.serialno", 5).stdout.strip() == device.serial
 
@@ -107,6 +110,21 @@ def test_a_failing_step_is_named_and_leaves_nothing(
     assert registry.devices() == []
     assert virtual_phones.names(settings) == []
     assert virtual_phones.address_of(settings, "fresh") is None
+
+
+@pytest.mark.parametrize("answer", ["", "hello", "[]", '{"protocol_version": 0}'])
+def test_an_agent_that_answers_nonsense_is_refused(
+    answer: str,
+    bench: Bench,
+    settings: Settings,
+    registry: Registry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = shell_agent(tmp_path / "odd", f"echo '{answer}'", b"")
+    monkeypatch.setattr(registration, "host_python_bundle", lambda home: odd)
+    with pytest.raises(CommandFailed, match="step 'self-test' failed: the agent's probe answered"):
+        register(address(bench), None, settings, registry, ignore)
 
 
 def test_a_failing_repair_keeps_what_was_there(

@@ -1,0 +1,118 @@
+"""The real agent on a real virtual phone: a tiny model's pack is pushed, a job runs, its result comes home."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from device_agent.protocol import (
+    PROTOCOL_VERSION,
+    EngineSpec,
+    JobSpec,
+    PackManifest,
+    PromptSpec,
+    StorageSpec,
+    from_json,
+    to_json,
+)
+from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
+from orchestrator.farm.agent_client import run_attempt
+from orchestrator.farm.attempt_watch import Limits
+from orchestrator.settings import Settings
+from tests.fakes.bench import Bench
+from tests.fakes.packs import write_pack
+from tests.fakes.tiny_gguf import TinyModel
+
+QUICK = Limits(poll=0.05)
+
+
+@dataclass
+class Packs:
+    root: Path
+
+    def pack_dir(self, pack_hash: str) -> Path:
+        return self.root / pack_hash
+
+    def manifest(self, pack_hash: str) -> PackManifest:
+        return from_json(PackManifest, json.loads((self.root / pack_hash / "model.json").read_bytes()))
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_pack(tmp_path / "packs", TinyModel())
+
+
+def order(bench: Bench, pack: Path, attempt_id: str = "real.1", max_new_tokens: int = 8) -> AttemptOrder:
+    spec = JobSpec(
+        version=PROTOCOL_VERSION,
+        attempt_id=attempt_id,
+        trial_id="real",
+        target_pack=pack.name,
+        draft_pack=pack.name,
+        engine=EngineSpec("chain", 3, StorageSpec("flash"), n_ctx=512),
+        prompts=(PromptSpec("p", (1, 5, 9)),),
+        max_new_tokens=max_new_tokens,
+        stop_token_ids=(),
+    )
+    return AttemptOrder(attempt_id, bench.device, to_json(spec), 120)
+
+
+class Following:
+    """Collects progress and cuts the cable at the first event of a kind."""
+
+    def __init__(self, bench: Bench, pack: Path, tmp_path: Path, cut_at: str = "") -> None:
+        self.bench, self.pack, self.cut_at = bench, pack, cut_at
+        self.settings = Settings(tmp_path / "home", "", "", "here")
+        self.progress: list[Progress] = []
+
+    def run(self, job: AttemptOrder) -> AttemptOutcome:
+        packs, cancelled = Packs(self.pack.parent), threading.Event()
+        return run_attempt(job, self.bench.connect, packs, self.settings, self._report, cancelled, QUICK)
+
+    def _report(self, progress: Progress) -> None:
+        self.progress.append(progress)
+        if progress.kind == "agent_event" and progress.data["kind"] == self.cut_at:
+            self.cut_at = ""
+            self.bench.phone.cut()
+
+
+def ids(outcome: AttemptOutcome) -> list[Any]:
+    assert outcome.result is not None, outcome
+    return [request["output_ids"] for request in outcome.result["requests"]]
+
+
+def test_runs_and_survives_a_cut(bench: Bench, pack: Path, tmp_path: Path) -> None:
+    quiet = Following(bench, pack, tmp_path).run(order(bench, pack, "quiet.1"))
+    following = Following(bench, pack, tmp_path, cut_at="loaded")
+    outcome = following.run(order(bench, pack, max_new_tokens=200))
+    assert outcome.connection_losses == 1
+    assert ids(outcome)[0][:8] == ids(quiet)[0]
+    events = [p.data["kind"] for p in following.progress if p.kind == "agent_event"]
+    assert events.count("started") == 1
+    assert events[-1] == "done"
+    assert len(outcome.rounds_jsonl.splitlines()) == outcome.result["metrics"]["rounds"]  # type: ignore[index]
+    sizes = [p.data["done_bytes"] for p in following.progress if p.kind == "provisioning"]
+    assert len(sizes) == 1, "the pack was there: nothing is pushed again"
+
+
+def test_a_corrupt_pack_is_named_and_repaired(bench: Bench, pack: Path, tmp_path: Path) -> None:
+    following = Following(bench, pack, tmp_path)
+    good = following.run(order(bench, pack, "good.1"))
+    manifest = bench.file(f"packs/{pack.name}/model.json")
+    manifest.write_bytes(b"?" + manifest.read_bytes()[1:])  # the same size: only its content tells
+    bad = following.run(order(bench, pack, "bad.1"))
+    assert bad.failure_kind == FailureKind.PACK_CORRUPT
+    again = following.run(order(bench, pack, "again.1"))
+    assert ids(again) == ids(good)
+
+
+def test_a_bad_spec_is_named(bench: Bench, pack: Path, tmp_path: Path) -> None:
+    job = order(bench, pack)
+    outcome = Following(bench, pack, tmp_path).run(replace(job, job={**job.job, "surprise": 1}))
+    assert outcome.failure_kind == FailureKind.BAD_SPEC
+    assert "surprise" in outcome.failure_message
