@@ -95,8 +95,8 @@ class Registry(ABC):
     @abstractmethod
     def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
         """Oldest first, without results and with an empty `spec.job` (`trial` has it); cost does not grow with finished
-        trials. With `devices`: up to `limit` for each of these phones and up to `limit` that are bound to none, so that
-        a long queue for one phone hides nothing from the others."""
+        trials. With `devices`: up to `limit` of those bound to each of these phones, and of those bound to none up to
+        `limit` for each `phones` selector, so that a long queue hides nothing from other phones."""
 
     @abstractmethod
     def set_waiting_reason(self, reasons: dict[str, str]) -> None:

@@ -375,11 +375,11 @@ class MemoryRegistry(MemoryLog):
 
 
 def _first_per_device(queue: Iterable[Trial], limit: int, devices: Sequence[str]) -> list[Trial]:
-    seen: Counter[str | None] = Counter()
+    seen: Counter[str] = Counter()
     chosen = []
     for trial in queue:
-        target = trial.spec.device
-        if (target is None or target in devices) and seen[target] < limit:
-            seen[target] += 1
+        mine = rules.queue_of(trial.spec)
+        if (trial.spec.device is None or trial.spec.device in devices) and seen[mine] < limit:
+            seen[mine] += 1
             chosen.append(trial)
     return chosen

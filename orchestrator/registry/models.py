@@ -70,7 +70,7 @@ class SweepRow(Base):
 class TrialRow(Base):
     __tablename__ = "trials"
     __table_args__ = (
-        Index(None, "state", "device", "seq"),
+        Index(None, "state", "queue", "seq"),
         Index(None, "state", "seq"),
         Index(None, "derived", "seq"),
         Index(None, "reference_key", "strategy"),
@@ -79,6 +79,7 @@ class TrialRow(Base):
     trial_id: Mapped[str] = mapped_column(Key, unique=True)
     state: Mapped[str] = mapped_column(Key)
     device: Mapped[str | None] = mapped_column(Name)  # bound to this phone; null: to none
+    queue: Mapped[str]  # rules.queue_of
     repeat: Mapped[int]
     reference_key: Mapped[str | None] = mapped_column(Key)
     strategy: Mapped[str | None] = mapped_column(Key)

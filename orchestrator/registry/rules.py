@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from orchestrator.entities import Attempt, AttemptOutcome, AttemptState, DeviceState, FarmEvent, TrialState
+from orchestrator.entities import Attempt, AttemptOutcome, AttemptState, DeviceState, FarmEvent, TrialSpec, TrialState
 from orchestrator.errors import UnknownName
 
 OPEN = (TrialState.WAITING, TrialState.RUNNING)
@@ -16,6 +16,11 @@ OPEN = (TrialState.WAITING, TrialState.RUNNING)
 def new_attempt_id(trial_id: str, number: int) -> str:
     """Names the job folder on the phone; random, so that a farm begun anew never re-attaches to an old folder."""
     return f"{trial_id[:12]}-{number}-{secrets.token_hex(3)}"
+
+
+def queue_of(spec: TrialSpec) -> str:
+    """Trials of one queue may run on the same phones: those bound to one phone, or those with one selector."""
+    return spec.device if spec.device is not None else f"phones={spec.config.get('phones', 'any')}"
 
 
 def stored(state: DeviceState) -> DeviceState:

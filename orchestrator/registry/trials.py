@@ -59,6 +59,7 @@ def _queued(spec: TrialSpec) -> dict[str, Any]:
     return {
         "state": TrialState.WAITING.value,
         "device": spec.device,
+        "queue": rules.queue_of(spec),
         "repeat": spec.repeat,
         "reference_key": spec.labels.get("reference_key"),
         "strategy": spec.labels.get("strategy"),
@@ -155,9 +156,9 @@ def waiting(session: Session, limit: int, devices: Sequence[str] | None) -> list
     queue = select(TrialRow).where(TrialRow.state == TrialState.WAITING).order_by(TrialRow.seq).limit(limit)
     if devices is None:
         return [rows.trial(r, {}, None) for r in session.scalars(queue)]
-    found = list(session.scalars(queue.where(TrialRow.device.is_(None))))
-    for device in devices:
-        found += session.scalars(queue.where(TrialRow.device == device))
+    names = session.scalars(select(TrialRow.queue).where(TrialRow.state == TrialState.WAITING).distinct())
+    wanted = [name for name in names if name in set(devices) or name.startswith("phones=")]
+    found = [row for name in wanted for row in session.scalars(queue.where(TrialRow.queue == name))]
     return [rows.trial(r, {}, None) for r in sorted(found, key=lambda r: r.seq)]
 
 

@@ -175,6 +175,8 @@ def test_a_long_queue_for_one_phone_hides_nothing_from_others(registry: Registry
     registry.submit(Sweep("id-s", "s"), specs)
     assert [t.spec.trial_id for t in registry.waiting(1, ["pixel8"])] == ["any1", "p1"]
     assert [t.spec.trial_id for t in registry.waiting(2, [PHONE])] == ["a0", "a1", "any1", "any2"]
+    registry.submit(Sweep("id-s", "s"), [farm.trial("soc1", device=None, phones="any:soc:sm8650")])
+    assert [t.spec.trial_id for t in registry.waiting(1, [])] == ["any1", "soc1"]
 
 
 def test_reasons_are_kept_while_a_trial_waits(registry: Registry) -> None:

@@ -74,6 +74,7 @@ def upgrade() -> None:
         sa.Column("trial_id", sa.String(length=80), nullable=False),
         sa.Column("state", sa.String(length=80), nullable=False),
         sa.Column("device", sa.String(length=200), nullable=True),
+        sa.Column("queue", sa.Text(), nullable=False),
         sa.Column("repeat", sa.Integer(), nullable=False),
         sa.Column("reference_key", sa.String(length=80), nullable=True),
         sa.Column("strategy", sa.String(length=80), nullable=True),
@@ -95,7 +96,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_trials_derived_seq"), "trials", ["derived", "seq"], unique=False)
     op.create_index(op.f("ix_trials_reference_key_strategy"), "trials", ["reference_key", "strategy"], unique=False)
-    op.create_index(op.f("ix_trials_state_device_seq"), "trials", ["state", "device", "seq"], unique=False)
+    op.create_index(op.f("ix_trials_state_queue_seq"), "trials", ["state", "queue", "seq"], unique=False)
     op.create_index(op.f("ix_trials_state_seq"), "trials", ["state", "seq"], unique=False)
 
     op.create_table(

@@ -1,0 +1,55 @@
+"""Progress of running attempts as registry events: few, and written together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from orchestrator.entities import Attempt, FarmEvent, Progress
+
+KEPT = 2000  # events, while the database does not answer
+
+
+class ProgressLog:
+    """Buffers; the controller's loop takes what there is with every turn."""
+
+    def __init__(self, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every_s, self._clock = every_s, clock
+        self._told_at: dict[str, float] = {}
+        self._buffer: list[FarmEvent] = []
+
+    def note(self, attempt: Attempt, progress: Progress) -> None:
+        """Steps are kept; of the agent's own `progress`, which comes with every round, one each `every_s`."""
+        data = event_data(progress)
+        if data.get("event") == "progress":
+            if self._clock() - self._told_at.get(attempt.attempt_id, float("-inf")) < self._every_s:
+                return
+            self._told_at[attempt.attempt_id] = self._clock()
+        self._buffer.append(
+            FarmEvent(
+                "progress",
+                trial_id=attempt.trial_id,
+                attempt_id=attempt.attempt_id,
+                device=attempt.device,
+                data=data,
+            )
+        )
+
+    def take(self) -> list[FarmEvent]:
+        taken, self._buffer = self._buffer, []
+        return taken
+
+    def put_back(self, events: list[FarmEvent]) -> None:
+        """What could not be written; the oldest go first when there are too many: it is only progress."""
+        self._buffer = (events + self._buffer)[-KEPT:]
+
+    def forget(self, attempt_id: str) -> None:
+        self._told_at.pop(attempt_id, None)
+
+
+def event_data(progress: Progress) -> dict[str, object]:
+    """The step's kind and data in one dict; for a line of the agent's, `event` is the agent's own kind."""
+    if progress.kind == "agent_event":
+        own = {k: v for k, v in progress.data.items() if k != "kind"}
+        return {**own, "kind": progress.kind, "event": progress.data.get("kind")}
+    return {**progress.data, "kind": progress.kind}
