@@ -67,6 +67,7 @@ def _progress(spec: JobSpec, prompt: PromptSpec, log: JobLog) -> Callable[[Round
 def _checked(spec: JobSpec, session: Session, outcomes: list[RequestOutcome], log: JobLog) -> list[RequestOutcome]:
     """Each request with its exactness: fresh passes over the texts, after everything that is timed."""
     log.event("checking")
+    session.weights.lift_cap()
     prompts = {prompt.id: prompt.token_ids for prompt in spec.prompts}
     first = outcomes[0].result
     text = (*prompts[first.id], *first.output_ids[:-1])
