@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +144,11 @@ def test_reconnect(transport: Transport) -> None:
     transport.close()
     transport.connect(10)
     assert transport.shell("echo again", 10).stdout == "again\n"
+
+
+@pytest.mark.slow
+def test_300_mb(transport: Transport, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(os.urandom(300_000_000))
+    transport.push(tmp_path / "big", f"{TMP}/big", 120)
+    transport.pull(f"{TMP}/big", tmp_path / "back", 120)
+    assert subprocess.run(["cmp", tmp_path / "big", tmp_path / "back"], check=False).returncode == 0
