@@ -13,7 +13,7 @@ from orchestrator.service import state
 from orchestrator.service.processes import end
 from orchestrator.settings import Settings
 
-SUPERVISOR_S = 45.0  # it ends Ray's head (15 s at worst) and lets a phone come up that it is just starting (30 s)
+SUPERVISOR_S = 80.0  # at worst: Ray's head 35 s, then a phone that it is just starting 30 s
 STRAY_S = 5.0
 
 

@@ -18,7 +18,7 @@ from orchestrator.service.state import Service
 from orchestrator.settings import Settings, environment
 
 SILENCE_S = 90.0  # a controller that is silent longer hangs: starting Ray takes 6–12 s, loading the rest a few
-STOP_S = 15.0
+STOP_S, STRAY_S = 35.0, 5.0
 log = logging.getLogger("supervisor")
 
 
@@ -60,7 +60,7 @@ class HeadKeeper:
                 self._process.kill()
                 self._process.wait(STOP_S)
         self._process = self.head = None
-        end(self._service.below(), STOP_S)
+        end(self._service.below(), STRAY_S)
         for left in self._temp_dir.iterdir():
             shutil.rmtree(left, ignore_errors=True)
 

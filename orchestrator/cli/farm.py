@@ -1,0 +1,95 @@
+"""`lever up`, `lever down`, `lever status`."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator import settings as farm_settings
+from orchestrator import wiring
+from orchestrator.service import down as service_down
+from orchestrator.service import up as service_up
+from orchestrator.service.status import FarmStatus
+from orchestrator.service.status import status as farm_status
+
+WORDS = {
+    "up": "[green]up[/]",
+    "starting": "[yellow]starting[/]",
+    "restarting": "[yellow]restarting[/]",
+    "down": "down; `lever up` starts it",
+    "died": "[red]its supervisor died[/]; `lever up` starts it again, `lever down` ends what is left",
+}
+
+
+def say(text: str) -> None:
+    """One step of progress."""
+    click.echo(f"· {text}")
+
+
+@click.command()
+def up() -> None:
+    """Start the farm's service in the background: Ray's head, the controller, the virtual phones.
+
+    Does nothing when it runs. `lever sweep` also starts it when needed.
+    """
+    settings = farm_settings.load()
+    began = time.monotonic()
+    started = service_up.ensure_up(settings, say)
+    took = f" after {time.monotonic() - began:.1f} s" if started else " already"
+    click.echo(f"The farm at {settings.home} is up{took}. See: lever status")
+
+
+@click.command()
+def down() -> None:
+    """Stop what `lever up` started, and nothing else.
+
+    Sweeps that are not over go on at the next `lever up`; attempts on real phones go on meanwhile.
+    """
+    settings = farm_settings.load()
+    ended = service_down.down(settings, say)
+    click.echo(f"The farm at {settings.home} is down{'' if ended else ' already'}.")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status(as_json: bool) -> None:
+    """Show the service, its phones and the sweeps that are not over."""
+    settings = farm_settings.load()
+    with closing(wiring.open_registry(settings)) as registry:
+        found = farm_status(settings, registry)
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=1))
+        return
+    _print(Console(), found)
+
+
+def _print(console: Console, found: FarmStatus) -> None:
+    console.print(f"Farm at {found.home}: {WORDS[found.state]}", soft_wrap=True)
+    if found.state in ("up", "starting", "restarting"):
+        console.print(
+            f"  supervisor pid {found.supervisor_pid}, Ray's head pid {found.head_pid} at {found.ray_address or '…'}, "
+            f"controller pid {found.controller_pid or '…'} ({found.controller_restarts} restarts)",
+            soft_wrap=True,
+        )
+    if found.error:
+        console.print(f"  last trouble: {found.error}", soft_wrap=True, markup=False)
+    console.print(_phones(found) if found.phones else "  no phones; e.g. lever phones register virtual:oneplus12")
+    for sweep in found.sweeps:
+        counts = ", ".join(f"{number} {state}" for state, number in sweep.counts.items() if number)
+        console.print(f"  sweep {sweep.name}: {counts}", soft_wrap=True, markup=False)
+    if not found.sweeps:
+        console.print("  no sweep in progress")
+
+
+def _phones(found: FarmStatus) -> Table:
+    table = Table("phone", "kind", "state", "address", "doing", "reason", box=None, pad_edge=False, padding=(0, 2))
+    for phone in found.phones:
+        address = phone.address or "not running"
+        table.add_row(phone.name, phone.kind, phone.state, address, phone.attempt, phone.reason)
+    return table
