@@ -2,7 +2,8 @@
 
 Sync paths are mapped exactly. A shell command is text that the host's shell runs without chroot (that needs
 privileges), so absolute path words that begin with one of the phone's folders are rewritten in it. Quirk: such a word
-is rewritten in data too (`echo /data` prints the host's path); text on a shell's stdin is never rewritten.
+is rewritten in data too (`echo /data` prints the host's path), text on a shell's stdin is never rewritten, and every
+other absolute path (`/`, `/proc`, `/tmp`) is the host's.
 """
 
 from __future__ import annotations

@@ -133,6 +133,12 @@ def test_names_that_break_shells(transport: Transport, phone: FakePhone, tmp_pat
     assert not (phone.root / "pwned").exists()
 
 
+def test_endless_output_is_stopped(transport: Transport) -> None:
+    with pytest.raises(CommandFailed, match="64 MiB"):
+        transport.shell("cat /dev/zero", 60)
+    assert transport.shell("echo alive", 10).stdout == "alive\n"
+
+
 def test_deadline_passes(transport: Transport) -> None:
     with pytest.raises(PhoneUnreachable, match=r"did not end within 0\.3 s"):
         transport.shell("sleep 30", 0.3)

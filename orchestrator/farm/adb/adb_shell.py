@@ -30,6 +30,7 @@ from orchestrator.farm.adb.sync_file import FileRefused, SyncGarbage, receive_fi
 from orchestrator.farm.adb.tcp_link import DeadlinePassed, LinkDown, TcpLink
 
 _REGULAR_FILE = 0o100000
+_LONGEST_OUTPUT = 1 << 26  # a phone that never stops talking must not fill our memory
 _NOT_ADB = (
     exceptions.InvalidCommandError,
     exceptions.InvalidChecksumError,
@@ -38,6 +39,9 @@ _NOT_ADB = (
     SyncGarbage,
 )
 _CHECK_CABLE = "check that the phone is on, in reach, and that its ADB over TCP is enabled; then try again"
+
+
+class _TooMuchOutput(Exception): ...
 
 
 class AdbShellTransport:
@@ -105,6 +109,8 @@ class AdbShellTransport:
                     output += piece
                     if found := end.search(output, max(0, len(output) - len(piece) - 64)):
                         return int(found[1]), bytes(output[: found.start()])
+                    if len(output) > _LONGEST_OUTPUT:
+                        raise _TooMuchOutput(f"more than {_LONGEST_OUTPUT >> 20} MiB of output")
             raise LinkDown("the phone closed the shell before the command's end")
 
     def _on_key_offered(self, _: object) -> None:
@@ -128,7 +134,7 @@ class AdbShellTransport:
                 f"{self._address}: {doing} failed: what answers there does not speak ADB ({error})",
                 "check the port: 5555 is usual for ADB over TCP",
             ) from error
-        except (ServiceRefused, FileRefused) as error:
+        except (ServiceRefused, FileRefused, _TooMuchOutput) as error:
             raise CommandFailed(f"{self._address}: {doing} failed: {error}") from error
         except OSError as error:
             self.close()

@@ -40,7 +40,8 @@ class Transport(Protocol):
         ...
 
     def push(self, local: Path, remote: str, timeout_s: float, progress: Callable[[int], None] | None = None) -> None:
-        """Whole file, parents made. `progress` gets the bytes sent so far. May leave a partial file when it fails."""
+        """Whole file, parents made. `progress` gets the bytes sent so far; what it raises stops the push.
+        May leave a partial file when it fails."""
         ...
 
     def push_bytes(self, data: bytes, remote: str, timeout_s: float) -> None: ...
