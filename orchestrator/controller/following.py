@@ -23,6 +23,7 @@ class Following:
     order: AttemptOrder
     task: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
+    ended: bool = False  # its outcome is known and being recorded
 
 
 async def outcome_of(order: AttemptOrder, executor: Executor, note: Callable[[Progress], None]) -> AttemptOutcome:

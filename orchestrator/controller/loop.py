@@ -133,9 +133,13 @@ class Controller:
         self._renew_at = time.monotonic() + self._timing.lease / 3
 
     def _drop(self, attempt_id: str) -> None:
-        """Somebody else owns it, or it ended meanwhile: its outcome is not ours to record."""
-        if (lost := self._following.pop(attempt_id, None)) and lost.task:
-            log.warning("attempt %s on %s is no longer ours", attempt_id, lost.attempt.device)
+        """Somebody else owns it: its outcome is not ours to record."""
+        lost = self._following.get(attempt_id)
+        if lost is None or lost.ended:  # recorded meanwhile, or refused when it is
+            return
+        log.warning("attempt %s on %s is no longer ours", attempt_id, lost.attempt.device)
+        del self._following[attempt_id]
+        if lost.task:
             lost.task.cancel()
 
     # --- attempts to start
@@ -179,6 +183,7 @@ class Controller:
         attempt = following.attempt
         try:
             outcome = await outcome_of(following.order, self._executor, lambda p: self._progress.note(attempt, p))
+            following.ended = True
             await self._record(following, outcome)
         except Exception:  # it still runs, says the registry: adopted at the next look, nothing is lost
             log.exception("attempt %s on %s could not be recorded", attempt.attempt_id, attempt.device)
