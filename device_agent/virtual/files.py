@@ -8,12 +8,15 @@ other absolute path (`/`, `/proc`, `/tmp`) is the host's.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 FOLDERS = ("data", "sdcard", "storage", "system", "vendor")
+_ALIAS = "lever-phone-"
 _PLAIN = re.compile(r"/[\w./+-]*", re.ASCII)
 _LONGEST_PLAIN = 80  # unix socket addresses end at 107 bytes
 # A path word: at the start or after white space or shell punctuation, perhaps inside quotes.
@@ -29,9 +32,8 @@ class Files:
         if _PLAIN.fullmatch(str(root)) and len(str(root)) <= _LONGEST_PLAIN:
             self.prefix = str(root)
         else:
-            self._alias_folder = tempfile.mkdtemp(prefix="lever-phone-")
+            self._alias_folder = _left_alias(root) or _new_alias(root)
             self.prefix = f"{self._alias_folder}/root"
-            os.symlink(root, self.prefix)
 
     def create(self) -> None:
         for folder in (*FOLDERS, "data/local/tmp"):
@@ -51,3 +53,18 @@ class Files:
         if self._alias_folder:
             os.unlink(self.prefix)
             os.rmdir(self._alias_folder)
+
+
+def _new_alias(root: Path) -> str:
+    folder = tempfile.mkdtemp(prefix=_ALIAS)
+    os.symlink(root, f"{folder}/root")
+    return folder
+
+
+def _left_alias(root: Path) -> str | None:
+    """The alias that a killed phone of this root left behind; nobody else's folder is trusted."""
+    for folder in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{_ALIAS}*"):
+        with suppress(OSError):
+            if os.lstat(folder).st_uid == os.getuid() and os.readlink(f"{folder}/root") == str(root):
+                return folder
+    return None

@@ -53,3 +53,12 @@ def test_odd_roots_get_a_plain_prefix(tmp_path: Path, name: str) -> None:
     assert len(files.prefix) < 80
     files.close()
     assert not Path(files.prefix).parent.exists()
+
+
+def test_alias_of_a_killed_phone_is_used_again(tmp_path: Path) -> None:
+    killed = Files(tmp_path / "a b")
+    again = Files(tmp_path / "a b")
+    other = Files(tmp_path / "a c")
+    assert again.prefix == killed.prefix != other.prefix
+    again.close()
+    other.close()
