@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
@@ -24,6 +24,12 @@ class TokenBatch:
     visible: Visible  # (n, n_kv): which slots each token attends to
 
 
+def causal_batch(ids: Sequence[int]) -> TokenBatch:
+    """A whole text from position 0 in slots 0, 1, …, each token seeing itself and those before it."""
+    order = np.arange(len(ids), dtype=np.int64)
+    return TokenBatch(np.array(ids, np.int32), order.astype(np.int32), order, np.tri(len(ids), dtype=np.bool_))
+
+
 @dataclass
 class PassCounters:
     """What a model did so far."""
@@ -39,6 +45,7 @@ class Transformer:
 
     def __init__(self, source: WeightSource, kernels: Kernels) -> None:
         self.source = source
+        self.name = source.manifest.model_name
         self.n_ctx = kernels.n_ctx
         self.counters = PassCounters()
         self._kernels = kernels

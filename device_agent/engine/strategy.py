@@ -1,0 +1,55 @@
+"""What a decoding strategy is, and finding one by name: each is a module in `strategies/` with a `build` function."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from device_agent.engine import strategies
+from device_agent.engine.tree import TokenTree
+from device_agent.failure import AgentFailure
+from device_agent.model.transformer import Transformer
+from device_agent.protocol import EngineSpec
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a round can use: more could not be emitted or kept in the target's KV cache."""
+
+    depth: int  # draft tokens on one branch
+    nodes: int  # draft tokens in all
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What one round should verify."""
+
+    tree: TokenTree
+    draft_passes: int = 0
+    nodes_drafted: int = 0  # draft tokens considered; the tree may hold fewer
+
+
+class Strategy(Protocol):
+    """Decides what each verification round checks. The target's answer never depends on it, only the speed."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """A new request with these token ids."""
+
+    def propose(self, root: int, room: Room) -> Proposal:
+        """A tree below `root`, the last emitted token, within `room`."""
+
+    def settle(self, tree: TokenTree, path: Sequence[int]) -> None:
+        """The target accepted `path` of the proposed tree, from the root down."""
+
+
+def build_strategy(spec: EngineSpec, draft: Transformer | None) -> Strategy:
+    """The strategy that `spec` names; raises AgentFailure bad_spec for an unknown one or one that lacks its draft."""
+    names = sorted(module.name for module in pkgutil.iter_modules(strategies.__path__))
+    if spec.strategy not in names:
+        raise AgentFailure("bad_spec", f"strategy {spec.strategy!r} is not known; there are {', '.join(names)}")
+    module = importlib.import_module(f"{strategies.__name__}.{spec.strategy}")
+    strategy: Strategy = module.build(spec, draft)
+    return strategy

@@ -1,0 +1,63 @@
+"""The target model: reads prompts, and says how far it agrees with a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from device_agent.engine.kv_cache import KvCache
+from device_agent.engine.sampling import Choice, greedy
+from device_agent.engine.tree import TokenTree
+from device_agent.kernels.base import Floats
+from device_agent.model.transformer import TokenBatch, Transformer, causal_batch
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The target's walk through a tree: `choices[i]` is what it chose after node `path[i]`."""
+
+    path: tuple[int, ...]  # from the root down; each choice but the last is the next node's token
+    choices: tuple[Choice, ...]
+
+
+class Verifier:
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        self.cache = KvCache(model)
+
+    def begin(self, prompt: Sequence[int]) -> Floats:
+        """Read the prompt in one pass; logits (n_vocab,) after it, until the next call."""
+        self.cache.truncate(0)
+        states = self.model.forward(causal_batch(prompt))
+        self.cache.accept(range(len(prompt)))
+        logits: Floats = self.model.project(states[-1:])[0]
+        return logits
+
+    def verify(self, tree: TokenTree) -> Verdict:
+        """One pass over the whole tree, then a walk down; the KV of the path stays, the rest is dropped."""
+        past, nodes = self.cache.length, range(len(tree))
+        visible = np.ones((len(tree), past + len(tree)), np.bool_)
+        visible[:, past:] = tree.ancestry()
+        ids = np.array(tree.tokens, np.int32)
+        batch = TokenBatch(ids, tree.positions(past), self.cache.scratch(nodes), visible)
+        verdict = self._walk(tree, self.model.forward(batch))
+        self.cache.accept(verdict.path)
+        return verdict
+
+    def _walk(self, tree: TokenTree, states: Floats) -> Verdict:
+        """Follow the target's choices. Projects the drafter's favourite path at once, other nodes when reached."""
+        known = self._choices(tree.favourite_path(), states)
+        path: list[int] = []
+        node: int | None = 0
+        while node is not None:
+            path.append(node)
+            if node not in known:
+                known |= self._choices([node], states)
+            node = tree.child(node, known[node].token)
+        return Verdict(tuple(path), tuple(known[node] for node in path))
+
+    def _choices(self, nodes: list[int], states: Floats) -> dict[int, Choice]:
+        logits = self.model.project(states[nodes])
+        return {node: greedy(row, self.model.name) for node, row in zip(nodes, logits, strict=True)}
