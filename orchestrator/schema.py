@@ -7,8 +7,10 @@ are 10^6 bytes, in KiB 1024 bytes; times are seconds.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,8 +102,10 @@ class WorkloadConf:
         given = [name for name in ("prompts", "file", "source") if getattr(self, name)]
         if len(given) != 1 and self.name != MISSING:
             raise ConfigError(
-                f"workload {self.name!r} takes its prompts from {' and '.join(given) or 'nowhere'}",
-                "Give exactly one of workload.prompts, workload.file=PROMPTS.jsonl and workload.source.",
+                f"workload {self.name!r} has prompts from {' and '.join(given)}"
+                if given
+                else f"workload {self.name!r} has no prompts",
+                "Give exactly one of workload.file=PROMPTS.jsonl, workload.source and workload.prompts.",
             )
 
 
@@ -136,6 +140,16 @@ class LeverConf:
                 f"sweep={self.sweep!r} is no name for a sweep",
                 "Use up to 100 letters, digits, dots, dashes and underscores, a letter or digit first.",
             )
+
+
+def schema_keys(schema: Any = LeverConf, prefix: str = "") -> Iterator[tuple[str, bool]]:
+    """(dotted name, whether it is a value and no group) of every key, in order."""
+    for item in dataclasses.fields(schema):
+        nested: Any = item.default_factory
+        is_group = dataclasses.is_dataclass(nested)
+        yield prefix + item.name, not is_group
+        if is_group:
+            yield from schema_keys(nested, f"{prefix}{item.name}.")
 
 
 def _within(key: str, value: float | None, low: float, high: float) -> None:

@@ -18,9 +18,10 @@ from hydra.core.override_parser.types import Override
 from hydra.core.utils import _save_config, filter_overrides
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from hydra_plugins.lever_farm._errors import HYDRA_ERRORS, explain
+from hydra_plugins.lever_farm._errors import HYDRA_ERRORS, explain, refuse_unknown
 from orchestrator.errors import ConfigError
 from orchestrator.schema import LeverConf
+from orchestrator.sweeps.identity import leaves
 from orchestrator.sweeps.jobs import SweepJob, name_error
 
 
@@ -99,14 +100,17 @@ class _Composer:
 
 
 def save(composed: Composed) -> None:
-    """Write `.hydra/*.yaml` into the job's output folder, as Hydra's own launchers do."""
+    """Write `.hydra/*.yaml` into the job's output folder, as Hydra's own launchers do. Raises ConfigError."""
     subdir = composed.cfg.hydra.output_subdir
     if subdir is None:
         return
     folder = composed.output_dir / subdir
-    _save_config(composed.task, "config.yaml", folder)
-    _save_config(composed.hydra, "hydra.yaml", folder)
-    _save_config(composed.cfg.hydra.overrides.task, "overrides.yaml", folder)
+    try:
+        _save_config(composed.task, "config.yaml", folder)
+        _save_config(composed.hydra, "hydra.yaml", folder)
+        _save_config(composed.cfg.hydra.overrides.task, "overrides.yaml", folder)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror}", "Set hydra.sweep.dir to a folder.") from error
 
 
 def _place(cfg: DictConfig, number: int) -> Path:
@@ -128,5 +132,7 @@ def _task(cfg: DictConfig) -> DictConfig:
 def _job(cfg: DictConfig, name: str, label: str) -> SweepJob:
     task = _task(cfg)
     plain = cast(dict[str, Any], OmegaConf.to_container(task, resolve=True, throw_on_missing=True))
-    conf = cast(LeverConf, OmegaConf.to_object(task))  # runs the range checks
+    refuse_unknown(key for key, _ in leaves(plain))
+    typed = OmegaConf.merge(OmegaConf.structured(LeverConf), task)  # Hydra's root node has no type
+    conf = cast(LeverConf, OmegaConf.to_object(typed))  # runs the range checks
     return SweepJob(name=name, conf=conf, config=plain, overrides=tuple(cfg.hydra.overrides.task), label=label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
@@ -19,7 +19,9 @@ class LeverLauncherConf:
 @dataclass
 class LeverSweeperConf:
     _target_: str = "hydra_plugins.lever_farm.sweeper.LeverSweeper"
-    params: dict[str, str] | None = None  # sweeps given in a config file: {"engine.drafting.k": "3,5,8"}
+    params: dict[str, str] = field(
+        default_factory=dict
+    )  # sweeps given in a config file: {"engine.drafting.k": "3,5,8"}
 
 
 def register() -> None:

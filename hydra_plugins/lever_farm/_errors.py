@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from orchestrator.errors import ConfigError
-from orchestrator.schema import LeverConf
+from orchestrator.schema import schema_keys
 
 HYDRA_ERRORS = (HydraException, OmegaConfBaseException)
 GRAMMAR = "A value with commas, brackets or spaces needs quotes: key='\"a,b\"', or a list: key=[a,b]."
@@ -52,8 +50,8 @@ def _missing_config(error: MissingConfigException) -> ConfigError:
 def _other(error: Exception) -> ConfigError:
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
     message = ": ".join(dict.fromkeys(_first_line(e).rstrip(".:") for e in (error, cause) if e and str(e)))
-    named = re.search(r"(?:override|append to) '([^'=]+)'", str(error))
-    hint = _close(named[1], list(_keys(LeverConf))) if named else ""
+    named = re.search(r"(?:override|append to|Key) '([^'=]+)'", str(error))
+    hint = _close(named[1], [key for key, _ in schema_keys()]) if named else ""
     return ConfigError(message or type(error).__name__, hint + SEE_CONFIG)
 
 
@@ -66,10 +64,8 @@ def _close(name: str, options: Sequence[str]) -> str:
     return f"Did you mean {found[0]}? " if found else ""
 
 
-def _keys(schema: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted names of all keys, groups included."""
-    for field in dataclasses.fields(schema):
-        yield prefix + field.name
-        nested: Any = field.default_factory
-        if dataclasses.is_dataclass(nested):
-            yield from _keys(nested, f"{prefix}{field.name}.")
+def refuse_unknown(keys: Iterable[str]) -> None:
+    """Raises ConfigError for a key that the schema does not have: `+key=…` gets past Hydra's own check."""
+    known = [key for key, is_value in schema_keys() if is_value]
+    if unknown := next((key for key in keys if key not in known), None):
+        raise ConfigError(f"there is no key {unknown!r}", f"{_close(unknown, known)}{SEE_CONFIG}")

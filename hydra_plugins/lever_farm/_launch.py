@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from hydra._internal.callbacks import Callbacks
 from hydra.core.utils import JobReturn, JobStatus
@@ -12,11 +14,20 @@ from hydra.types import TaskFunction
 from hydra_plugins.lever_farm._compose import Composed, save
 from orchestrator.entities import Trial, TrialState
 from orchestrator.errors import TrialsFailed
-from orchestrator.sweeping import run_jobs
+from orchestrator.sweeping import Ended, run_jobs
 from orchestrator.sweeps.describe import result_text, trial_text
+from orchestrator.table import Row, rows
 
 
-def run_batch(composed: Sequence[Composed], callbacks: Callbacks, task_function: TaskFunction) -> list[JobReturn]:
+@dataclass
+class LeverJobReturn(JobReturn):
+    """With the rows of the job's trials, failed ones included, and the sweep that they belong to."""
+
+    sweep: str = ""
+    rows: Sequence[Row] = ()
+
+
+def run_batch(composed: Sequence[Composed], callbacks: Callbacks, task_function: TaskFunction) -> list[LeverJobReturn]:
     """Submit, follow and collect; `.hydra` folders are written once the whole batch is accepted."""
 
     def accepted() -> None:
@@ -24,34 +35,33 @@ def run_batch(composed: Sequence[Composed], callbacks: Callbacks, task_function:
             save(one)
             callbacks.on_job_start(config=one.cfg, task_function=task_function)
 
-    results = run_jobs([one.job for one in composed], accepted)
-    returns = [_job_return(one, trials) for one, trials in zip(composed, results, strict=True)]
+    ended = run_jobs([one.job for one in composed], accepted)
+    returns = [_job_return(one, ended, trials) for one, trials in zip(composed, ended.trials, strict=True)]
     for one, job_return in zip(composed, returns, strict=True):
         callbacks.on_job_end(config=one.cfg, job_return=job_return)
     return returns
 
 
-def _job_return(one: Composed, trials: Sequence[Trial]) -> JobReturn:
+def _job_return(one: Composed, ended: Ended, trials: Sequence[Trial]) -> LeverJobReturn:
     """COMPLETED with one dict a trial, or FAILED with an error that names the job's failed trials."""
-    job_return = JobReturn(
+    job_return = LeverJobReturn(
         overrides=list(one.job.overrides),
         cfg=one.task,
         hydra_cfg=one.hydra,
         working_dir=os.getcwd(),
         task_name=one.cfg.hydra.job.name,
+        sweep=ended.sweep.name,
+        rows=rows(trials, ended.devices),
     )
     failed = [trial for trial in trials if trial.state is not TrialState.DONE]
     job_return.status = JobStatus.FAILED if failed else JobStatus.COMPLETED
     if failed:
         job_return.return_value = TrialsFailed("; ".join(f"{trial_text(t)}: {result_text(t)}" for t in failed))
     else:
-        job_return.return_value = [
-            {
-                "trial_id": trial.spec.trial_id,
-                "device": trial.device,
-                "repeat": trial.spec.repeat,
-                "metrics": (trial.result or {}).get("metrics", {}),
-            }
-            for trial in trials
-        ]
+        job_return.return_value = [_returned(trial) for trial in trials]
     return job_return
+
+
+def _returned(trial: Trial) -> dict[str, Any]:
+    metrics = (trial.result or {}).get("metrics", {})
+    return {"trial_id": trial.spec.trial_id, "device": trial.device, "repeat": trial.spec.repeat, "metrics": metrics}

@@ -22,10 +22,11 @@ class LeverLauncher(Launcher):
         Raises UsageError, before anything is queued or written, when any job of the batch cannot be run.
         """
         from hydra_plugins.lever_farm._compose import compose_batch
-        from hydra_plugins.lever_farm._launch import run_batch
 
         setup_globals()
         configure_log(self._config.hydra.hydra_logging, self._config.hydra.verbose)
         loader = self._hydra_context.config_loader
         composed = compose_batch(loader, self._config, job_overrides, initial_job_idx)
+        from hydra_plugins.lever_farm._launch import run_batch  # the farm: only for a batch that composes
+
         return run_batch(composed, self._hydra_context.callbacks, self._task_function)

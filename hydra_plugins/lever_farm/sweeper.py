@@ -13,6 +13,8 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from orchestrator.errors import ConfigError
+
 
 class LeverSweeper(Sweeper):
     def __init__(self, params: dict[str, str] | None = None) -> None:
@@ -20,6 +22,8 @@ class LeverSweeper(Sweeper):
         self.launcher: Launcher
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        if config.hydra.runtime.choices.get("hydra/launcher") != "lever":
+            raise ConfigError("hydra/launcher is not lever: nothing else runs trials on phones", "Leave it out.")
         self._config_loader = hydra_context.config_loader
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config

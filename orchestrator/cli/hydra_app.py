@@ -103,4 +103,4 @@ def _launch(hydra: Hydra, parsed: argparse.Namespace) -> list[JobReturn]:
 
 
 def _no_task(_config: DictConfig) -> None:
-    raise UsageError("this configuration has another launcher than ours", "Leave hydra/launcher=lever as it is.")
+    raise UsageError("hydra/launcher is not lever: nothing else runs trials on phones", "Leave hydra/launcher out.")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Protocol
 
 from device_agent.protocol import PROTOCOL_VERSION, EnergySpec, JobSpec, PackManifest, PromptSpec, to_json
 from orchestrator.entities import Device, TrialSpec
-from orchestrator.errors import ConfigError
 from orchestrator.scheduling.selector import any_one, select
 from orchestrator.schema import WorkloadConf
 from orchestrator.sweeps import identity
+from orchestrator.sweeps.fit import check_context, check_memory
 from orchestrator.sweeps.jobs import SweepJob, engine_spec, naming
 from orchestrator.sweeps.workload import Tokenizer, encode_prompts, read_prompts
 
@@ -38,19 +39,22 @@ class Models(Protocol):
 
 
 class Expander:
-    """Expands the jobs of one batch; prompts are read and encoded once for each pair and workload."""
+    """Expands the jobs of one batch; prompts are encoded once for each pair and workload, manifests read once."""
 
     def __init__(self, models: Models, devices: Sequence[Device]) -> None:
         self._models, self._devices = models, devices
+        self._manifest = cache(models.manifest)
         self._prompts: dict[str, tuple[PromptSpec, ...]] = {}
 
     def expand(self, job: SweepJob) -> tuple[TrialSpec, ...]:
         """The job's trials, by phone and repeat. Raises UsageError (ConfigError, ModelError) naming the job."""
         with naming(job):
             spec = self._job_spec(job)
-            _check_context(spec)
+            check_context(spec)
             selected = select(self._devices, job.conf.phones)
-            phones = [None] if any_one(job.conf.phones) else selected
+            anywhere = any_one(job.conf.phones)
+            check_memory(spec, self._manifest, [] if anywhere else selected)
+            phones: Sequence[Device | None] = [None] if anywhere else selected
             repeats = range(job.conf.schedule.repeats)
             return tuple(_trial(job, spec, phone, repeat) for phone in phones for repeat in repeats)
 
@@ -85,17 +89,6 @@ def on_phone(spec: JobSpec, device: Device) -> JobSpec:
         energy=EnergySpec("model", **model) if model else EnergySpec(),
         flash_profile_mb_s=float(flash) if flash and device.simulated else None,
     )
-
-
-def _check_context(spec: JobSpec) -> None:
-    longest = max(spec.prompts, key=lambda prompt: len(prompt.token_ids))
-    needed = len(longest.token_ids) + spec.max_new_tokens
-    if needed > spec.engine.n_ctx:
-        raise ConfigError(
-            f"prompt {longest.id!r} has {len(longest.token_ids)} tokens; with workload.max_new_tokens="
-            f"{spec.max_new_tokens} that is more than engine.n_ctx={spec.engine.n_ctx}",
-            f"Set engine.n_ctx={needed} or more, or fewer new tokens.",
-        )
 
 
 def _trial(job: SweepJob, spec: JobSpec, phone: Device | None, repeat: int) -> TrialSpec:

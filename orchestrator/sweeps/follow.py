@@ -13,6 +13,7 @@ from orchestrator.sweeps.progress import SweepProgress
 POLL_S = 0.25
 REFRESH_S = 2.0  # states arrive as events; reasons for waiting only by reading the trials
 EVENTS = 1000  # a query
+COMPARED_S = 10.0
 
 
 class View(Protocol):
@@ -40,7 +41,7 @@ def follow(
     """
     wanted = set(trial_ids)
     progress = SweepProgress.of(trial for trial in registry.trials(sweep_id) if trial.spec.trial_id in wanted)
-    refreshed = time.monotonic()
+    refreshed, watched = time.monotonic(), not progress.finished
     while not progress.finished:
         view.update(progress)
         pause(POLL_S)
@@ -50,7 +51,19 @@ def follow(
                 view.ended(trial)
             refreshed = time.monotonic()
     view.update(progress)
+    if watched:
+        _await_comparisons(registry, wanted, pause)
+        progress.refresh(registry.trials(sweep_id))
     return [progress.trials[trial_id] for trial_id in trial_ids]
+
+
+def _await_comparisons(registry: Registry, wanted: set[str], pause: Callable[[float], None]) -> None:
+    """Exactness and speed-up come a moment after a trial's end; a farm that owes them for long is not waited for."""
+    deadline = time.monotonic() + COMPARED_S
+    while wanted & {trial.spec.trial_id for trial in registry.underived(len(wanted))}:
+        if time.monotonic() > deadline:
+            return
+        pause(POLL_S)
 
 
 def _take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, bool]:

@@ -78,30 +78,29 @@ class SweepProgress:
 
 
 def advance(activity: PhoneActivity, data: dict[str, Any]) -> PhoneActivity:
-    """The activity after one progress event (entities.Progress: its kind and data in one dict)."""
+    """The activity after one progress event: `kind` and data of entities.Progress in one dict; for a line of the
+    agent's, `event` is its kind and `data` its data."""
     kind = data.get("kind")
-    if kind == "provisioning":
-        done, total = int(data.get("done_bytes") or 0), int(data.get("total_bytes") or 0)
-        return replace(activity, step=f"provisioning {data.get('step', '')}".strip(), done=done, total=total, unit="B")
     if kind == "connection_lost":
         return replace(activity, connected=False)
     if kind == "reattached":
         return replace(activity, connected=True)
-    return replace(_agent_step(activity, data), connected=True)
+    if kind == "provisioning":
+        done, total = int(data.get("done_bytes", 0)), int(data.get("total_bytes", 0))
+        step = f"provisioning {data.get('step', '')}".strip()
+        return replace(activity, step=step, done=done, total=total, unit="B", connected=True)
+    if data.get("event") == "progress":
+        return _decoding(activity, data["data"])
+    return replace(activity, step=str(data.get("event", kind)).replace("_", " "), total=0, connected=True)
 
 
-def _agent_step(activity: PhoneActivity, data: dict[str, Any]) -> PhoneActivity:
-    """A line of the agent's events.jsonl (protocol.AgentEvent)."""
-    inner = data.get("data") or {}
-    kind = str(data.get("event") or inner.get("kind") or data.get("kind"))
-    numbers = inner.get("data") or inner
-    if kind != "progress":
-        return replace(activity, step=kind.replace("_", " "))
+def _decoding(activity: PhoneActivity, numbers: dict[str, Any]) -> PhoneActivity:
     return replace(
         activity,
-        step=f"decoding {numbers.get('request', '')}".strip(),
-        done=int(numbers.get("tokens", numbers.get("output_tokens", 0)) or 0),
-        total=int(numbers.get("max_new_tokens", 0) or 0),
-        rounds=int(numbers.get("rounds", numbers.get("round", 0)) or 0),
+        step=f"decoding {numbers['request']}",
+        done=int(numbers["tokens"]),
+        total=int(numbers["max_new_tokens"]),
+        rounds=int(numbers["rounds"]),
         unit="tokens",
+        connected=True,
     )

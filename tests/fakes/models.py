@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from device_agent.protocol import PackManifest
+from device_agent.protocol import ExtentSpec, HyperParams, PackManifest
 from orchestrator.errors import ModelError
 from orchestrator.models.store import Pair
 
@@ -35,7 +35,11 @@ class FakeModels:
         return Pair(name, target, draft, "target", "draft", stop_token_ids=(END,))
 
     def manifest(self, pack_hash: str) -> PackManifest:
-        raise ModelError(f"no manifest of {pack_hash} in this fake")
+        """Four layers of 10 MB, and 1 MB of all else."""
+        hyper = HyperParams("llama", 4, 64, 96, 4, 2, 16, 300, 1e-5, 10_000.0, 16, 512)
+        sizes = {f"layer.{i}": 10_000_000 for i in range(4)} | {"embedding": 900_000, "globals": 100_000}
+        extents = tuple(ExtentSpec(name, nbytes, ()) for name, nbytes in sizes.items())
+        return PackManifest(1, "fake", pack_hash, hyper, extents, ())
 
     def tokenizer(self, pair_name: str) -> LetterTokenizer:
         self.encoded += 1

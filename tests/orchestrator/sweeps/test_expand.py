@@ -54,6 +54,7 @@ def test_prompts_are_encoded_once_for_many_jobs() -> None:
         ({"phones": "nokia"}, ConfigError, "nokia"),
         ({"phones": "soc:SM9999"}, ConfigError, "matches no phone"),
         ({"engine.n_ctx": 32, "workload.max_new_tokens": 30}, ConfigError, "more than engine.n_ctx=32"),
+        ({"engine.memory.dram_budget_mb": 20}, ConfigError, r"dram_budget_mb=20 is too small: \d+ MB would do"),
         ({"workload.file": "none.jsonl", "workload.prompts": []}, ConfigError, "cannot be read"),
     ],
 )
@@ -71,3 +72,17 @@ def test_no_phone_and_retired_phones_are_refused_with_what_to_do() -> None:
         with pytest.raises(ConfigError) as refused:
             Expander(FakeModels(), devices).expand(job())
         assert "lever phones register" in refused.value.remedy
+
+
+def test_a_phone_with_too_little_memory_is_refused_by_name() -> None:
+    phones = [phone("big"), phone("tiny", facts={"ram_mb": 64})]
+    with pytest.raises(ConfigError, match="phone tiny has 64 MB of memory, this engine uses"):
+        Expander(FakeModels(), phones).expand(job())
+    assert len(Expander(FakeModels(), phones).expand(job({"phones": "big"}))) == 1
+
+
+def test_a_budget_that_would_do_does() -> None:
+    with pytest.raises(ConfigError) as refused:
+        Expander(FakeModels(), [phone()]).expand(job({"engine.memory.dram_budget_mb": 20}))
+    enough = int(refused.value.message.split(": ")[1].split()[0])
+    assert Expander(FakeModels(), [phone()]).expand(job({"engine.memory.dram_budget_mb": enough}))
