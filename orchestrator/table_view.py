@@ -47,7 +47,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
     if any(" profile" in r.storage for r in rows):
         found.append("profile: flash reads are held to the bandwidth of the virtual phone's profile.")
     if any(r.tags.get("verdict", "").startswith("void") for r in rows):
-        found.append("void: the figure does not count; the verdict says why.")
+        found.append("void: figures that do not count, and why.")
     return found
 
 
@@ -69,7 +69,8 @@ def _why(row: Row) -> str:
 def _state(row: Row) -> str:
     if row.state == "waiting" and row.reason:
         return f"waiting: {row.reason}"
-    return "void" if row.tags.get("verdict", "").startswith("void") else row.state
+    verdict = row.tags.get("verdict", "valid")
+    return row.state if verdict == "valid" else verdict.replace("void:", "void: ", 1)
 
 
 _LABELS = (

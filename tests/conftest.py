@@ -1,1 +1,1 @@
-pytest_plugins = ["tests.fakes.phones"]
+pytest_plugins = ["tests.fakes.mlflow_store", "tests.fakes.phones"]

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator import table_view
 from orchestrator.table import Row
 
+WORD = 6  # "failed", "32/32,"
 NARROW, SHORT = 120, {"acceptance": "accept.", "efficiency": "effic.", "tokens/s": "tok/s", "speed-up": "speed-\nup"}
 PIPE_WIDTH = 200  # a pipe has no width: do not break lines for it
 STYLES = {"failed": "red", "void": "yellow", "done": "green", "running": "cyan", "cancelled": "dim"}
@@ -40,9 +41,10 @@ def _table(rows: Sequence[Row], *, narrow: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0 if narrow else 1))
     table.add_column("phone\n  strategy", no_wrap=True)
     for column in columns:
-        whole = column.number or column.heading == "state"  # these never break, the others do where they must
         heading = _plain(_heading(column.heading, narrow=narrow))
-        table.add_column(heading, justify="right" if column.number else "left", no_wrap=whole, overflow="fold")
+        side: JustifyMethod = "right" if column.number else "left"
+        width = None if column.number else WORD  # numbers never break, words do where they must
+        table.add_column(heading, justify=side, no_wrap=column.number, overflow="fold", min_width=width)
     for phone in dict.fromkeys(r.phone for r in rows):
         table.add_row(_plain(phone, "bold"))
         mine = [r for r in rows if r.phone == phone]
@@ -59,7 +61,7 @@ def _heading(text: str, *, narrow: bool) -> str:
 
 
 def _style(text: str) -> str:
-    return "red" if text.startswith("DIVERGED") else STYLES.get(text, "")
+    return "red" if text.startswith("DIVERGED") else STYLES.get(text.partition(":")[0], "")
 
 
 def _plain(text: str, style: str = "") -> Text:

@@ -130,8 +130,7 @@ class MlflowSink:
             else:
                 if run.info.experiment_id == experiment_id:
                     return run
-        wanted = f"tags.trial = '{trial_id}'" if trial_id else "tags.kind = 'sweep'"
-        query = f"tags.sweep_id = '{sweep_id}' AND {wanted}"
+        query = f"tags.trial = '{trial_id}'" if trial_id else "tags.kind = 'sweep'"
         order = ["attributes.start_time ASC"]
         return next(iter(self._open().search_runs([experiment_id], query, ViewType.ALL, 1, order)), None)
 

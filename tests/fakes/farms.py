@@ -22,7 +22,8 @@ def farm() -> MemoryRegistry:
 
 
 def submit(registry: Registry, name: str, specs: Sequence[TrialSpec]) -> Sweep:
-    record = {"overrides": ["engine=autoregressive,chain"], "git_revision": "abc", "versions": {"ray": "2.60"}}
+    overrides = [["engine=autoregressive"], ["engine=chain"]]
+    record = {"overrides": overrides, "git_revision": "abc", "packages": {"ray": "2.60"}}
     return registry.submit(Sweep(f"id-{name}", name, record=record), specs).sweep
 
 

@@ -7,11 +7,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from orchestrator.tracking.mlflow_writer import MlflowSink
 
 
-def make(folder: Path) -> Path:
-    """An empty store's file, to be copied for each test that wants one of its own."""
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store's file, to be copied for each test."""
+    folder = tmp_path_factory.mktemp("mlflow")
     file = folder / "mlflow.db"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow's own imports warn of their future

@@ -9,11 +9,6 @@ from orchestrator.tracking.mlflow_writer import MlflowSink
 from tests.fakes import mlflow_store
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return mlflow_store.make(tmp_path_factory.mktemp("mlflow"))
-
-
 @pytest.fixture
 def sink(empty_store: Path, tmp_path: Path) -> Iterator[MlflowSink]:
     opened = MlflowSink(mlflow_store.copy(empty_store, tmp_path), tmp_path / "artifacts")
