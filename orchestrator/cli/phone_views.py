@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
@@ -62,40 +63,44 @@ def as_data(device: Device, settings: Settings, running: Attempt | None) -> dict
 def print_table(devices: Sequence[Device], settings: Settings, running: Mapping[str, Attempt]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in ("phone", "kind", "state", "model", "SoC", "cores", "RAM", "host", "address"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading in ("phone", "address"))
     for device in devices:
         data = as_data(device, settings, running.get(device.name))
         facts = device.facts
         table.add_row(
             escape(device.name),
-            escape(label(device)),
+            device.kind,
             _state(device, data),
             escape(str(facts.get("model", ""))),
             escape(str(facts.get("soc", ""))),
             str(facts.get("cores", "")),
             f"{facts.get('ram_mb', 0) / 1024:.0f} GB",
             escape(device.host),
-            escape((data["address"] or "not running").removeprefix("tcp:")),
+            escape(_address(device, data)),
         )
     Console(highlight=False).print(table)
 
 
 def print_details(data: Mapping[str, Any]) -> None:
     """Every field on a line of its own, facts indented; lists and objects as they are."""
-    table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in data.items():
         if key == "facts":
             for fact, what in value.items():
-                table.add_row(f"  {escape(fact)}", escape(_text(what)))
+                click.echo(f"  {fact:<14} {_text(what)}")
         else:
-            table.add_row(escape(key), escape(_text(value)))
-    Console(highlight=False).print(table)
+            click.echo(f"{key:<16} {_text(value)}")
 
 
 def _state(device: Device, data: Mapping[str, Any]) -> str:
     reason = f" {escape(device.state_reason)}" if device.state_reason else ""
     attempt = f" {data['attempt'][:12]}" if data["attempt"] else ""
     return f"[{COLOURS[device.state]}]{device.state.value}[/]{attempt}{reason}"
+
+
+def _address(device: Device, data: Mapping[str, Any]) -> str:
+    if device.state is DeviceState.RETIRED:
+        return "–"
+    return str(data["address"] or "not running").removeprefix("tcp:")
 
 
 def _text(value: object) -> str:

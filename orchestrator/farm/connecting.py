@@ -34,11 +34,12 @@ def connector(settings: Settings) -> Connect:
     return connect
 
 
-def open_address(settings: Settings, address: str) -> Transport:
-    """Connected transport to `tcp:HOST:PORT` with this farm's ADB key."""
+def open_address(settings: Settings, address: str, timeout_s: float = CONNECT_S) -> Transport:
+    """Connected transport to `tcp:HOST:PORT` with this farm's ADB key. Raises PhoneUnauthorized when nobody allows the
+    key within `timeout_s`."""
     transport = open_transport(address, settings.home / "adb" / "key")
     try:
-        transport.connect(CONNECT_S)
+        transport.connect(timeout_s)
     except BaseException:
         transport.close()
         raise

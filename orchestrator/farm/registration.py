@@ -14,7 +14,7 @@ from typing import Any
 
 from device_agent.protocol import PROTOCOL_VERSION
 from orchestrator.entities import Device
-from orchestrator.errors import CommandFailed, LeverError, PhoneError, ProvisioningFailed
+from orchestrator.errors import CommandFailed, LeverError, PhoneError, PhoneUnauthorized, ProvisioningFailed
 from orchestrator.farm import virtual_phones
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
@@ -28,13 +28,16 @@ from orchestrator.registry.contract import Registry
 from orchestrator.settings import Settings
 
 ROOT = "/data/local/tmp/lever"
+AUTHORISE_S = 60.0
 SELF_TEST_S = 60.0
+PROBED = {"protocol_version", "engine_version", "python", "ggml", "o_direct"}
 COMMAND_S = 20.0
+ASK = "Unlock the phone and tap 'Always allow from this computer', then 'Allow'."
 
 
 @dataclass(frozen=True)
 class Step:
-    name: str  # start, connect, answer, facts, space, runtime, self-test, flash
+    name: str  # start, connect, authorise, answer, facts, space, runtime, self-test, flash
     detail: str | None = None  # None: it has begun; else what came out of it
 
 
@@ -63,10 +66,7 @@ def register(target: str, name: str | None, settings: Settings, registry: Regist
 
 
 def _register_at(address: str, name: str | None, settings: Settings, registry: Registry, report: Report) -> Device:
-    with _step("connect", report) as done:
-        phone = open_address(settings, address)
-        done(address.removeprefix("tcp:"))
-    with phone:
+    with _connected(address, settings, report) as phone:
         with _step("answer", report) as done:
             probe(phone)
             done("a nonce came back")
@@ -78,6 +78,20 @@ def _register_at(address: str, name: str | None, settings: Settings, registry: R
             _equip(phone, device, settings, report)
     registry.put_device(device)
     return device
+
+
+def _connected(address: str, settings: Settings, report: Report) -> Transport:
+    """A phone that does not know our key asks its owner, who gets time to find it."""
+    try:
+        with _step("connect", report) as done:
+            phone = open_address(settings, address)
+            done(address.removeprefix("tcp:"))
+    except PhoneUnauthorized:
+        with _step("authorise", report) as done:
+            report(Step("authorise", ASK))
+            phone = open_address(settings, address, AUTHORISE_S)
+            done("allowed")
+    return phone
 
 
 def _equip(phone: Transport, device: Device, settings: Settings, report: Report) -> None:
@@ -96,7 +110,7 @@ def _equip(phone: Transport, device: Device, settings: Settings, report: Report)
         done(f"{bundle.hash[:12]}: the agent on this host's Python (virtual phones only)")
     with _step("self-test", report) as done:
         device.facts["agent"] = _self_test(phone, device.root, bundle.path)
-        done(", ".join(f"{key} {value}" for key, value in device.facts["agent"].items()))
+        done("the agent starts: {engine_version}, Python {python}, ggml {ggml}".format_map(device.facts["agent"]))
     with _step("flash", report) as done:
         done(f"profile states {device.facts['flash_mb_s']} MB/s; a run gets no more than this host's disk gives")
 
@@ -112,7 +126,7 @@ def _self_test(phone: Transport, root: str, bundle_path: str) -> dict[str, Any]:
         found = json.loads(lines[-1])
     except ValueError:
         found = None
-    if not isinstance(found, dict) or found.get("protocol_version") != PROTOCOL_VERSION:
+    if not isinstance(found, dict) or not found.keys() >= PROBED or found["protocol_version"] != PROTOCOL_VERSION:
         raise CommandFailed(f"the agent's probe answered {lines[-1][:300]!r}")
     return found
 

@@ -27,7 +27,7 @@ def parse_target(text: str) -> Target:
     if text.startswith("virtual:"):
         return Target(virtual_phones.checked_profile(text.removeprefix("virtual:")))
     match = HOST_PORT.fullmatch(text.removeprefix("tcp:"))
-    if match is None:
+    if match is None or match["host"] == "usb":
         raise UsageError(f"{text!r} is neither virtual:PROFILE nor HOST:PORT", HINT)
     if not 1 <= int(match["port"]) <= 65535:
         raise UsageError(f"{match['port']} is not a TCP port", HINT)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from orchestrator.settings import Settings
 from tests.fakes.bench import ROOT, Bench
 from tests.fakes.shell_agent import shell_agent
 
+PROBE = {"protocol_version": 1, "engine_version": "0.1.0", "python": "3.11", "ggml": "0.15", "o_direct": True}
 STEPS = ["connect", "answer", "facts", "space", "runtime", "self-test", "flash"]
 
 
@@ -46,9 +48,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 @pytest.fixture(autouse=True)
 def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parcel = shell_agent(
-        tmp_path / "bundle", '[ "$1" = probe ] && echo \'{"protocol_version": 1, "o_direct": true}\'', b""
-    )
+    parcel = shell_agent(tmp_path / "bundle", f"[ $1 = probe ] && echo '{json.dumps(PROBE)}'", b"")
     monkeypatch.setattr(registration, "host_python_bundle", lambda home: parcel)
 
 
@@ -72,7 +72,7 @@ def test_registers_a_virtual_phone(settings: Settings, registry: Registry) -> No
     assert facts["ram_mb"] == 16384
     assert facts["simulated"]
     assert len(facts["runtime_hash"]) == 64
-    assert facts["agent"] == {"protocol_version": 1, "o_direct": True}
+    assert facts["agent"] == PROBE
     with connecting.connector(settings)(device) as phone:
         assert phone.shell("getprop ro.serialno", 5).stdout.strip() == device.serial
 
@@ -158,21 +158,47 @@ def test_unreachable_and_not_adb(bench: Bench, settings: Settings, registry: Reg
     assert raised.value.remedy
 
 
-def test_unauthorised_says_what_to_tap(
+@pytest.fixture
+def asking(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A phone that asks its owner, and a farm that soon says so."""
+    monkeypatch.setattr(
+        registration,
+        "open_address",
+        lambda settings, address, timeout_s=0.5: connecting.open_address(settings, address, timeout_s),
+    )
+    bench.phone.unauthorized()
+    yield
+    bench.phone.authorize()
+
+
+@pytest.mark.usefixtures("asking")
+def test_waits_until_somebody_allows_the_key(bench: Bench, settings: Settings, registry: Registry) -> None:
+    steps: list[Step] = []
+
+    def tap(step: Step) -> None:
+        steps.append(step)
+        if step.name == "authorise" and step.detail:
+            bench.phone.authorize()
+
+    register(address(bench), None, settings, registry, tap)
+    asked = next(step for step in steps if step.name == "authorise" and step.detail)
+    assert "tap 'Always allow from this computer'" in str(asked.detail)
+
+
+@pytest.mark.usefixtures("asking")
+def test_nobody_allows_the_key(
     bench: Bench, settings: Settings, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "CONNECT_S", 0.5)
-    bench.phone.unauthorized()
-    try:
-        with pytest.raises(PhoneUnauthorized, match="step 'connect' failed") as raised:
-            register(address(bench), None, settings, registry, ignore)
-    finally:
-        bench.phone.authorize()
+    monkeypatch.setattr(registration, "AUTHORISE_S", 0.5)
+    with pytest.raises(PhoneUnauthorized, match="step 'authorise' failed") as raised:
+        register(address(bench), None, settings, registry, ignore)
     assert "Always allow from this computer" in raised.value.remedy
-    assert register(address(bench), None, settings, registry, ignore).state == DeviceState.READY
+    assert registry.devices() == []
 
 
-@pytest.mark.parametrize("target", ["", "usb:ABC", "pixel", "host:", "host:99999", "host:0", "a b:5555", "$(id):5555"])
+@pytest.mark.parametrize(
+    "target", ["", "usb:ABC", "usb:1", "pixel", "host:", "host:99999", "host:0", "a b:5555", "$(id):5555"]
+)
 def test_bad_targets(target: str, settings: Settings, registry: Registry) -> None:
     with pytest.raises(UsageError) as raised:
         register(target, None, settings, registry, ignore)
