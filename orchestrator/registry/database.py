@@ -119,15 +119,22 @@ REMEDIES = {
 
 def _engine(url: str) -> Engine:
     try:
-        if make_url(url).get_backend_name() != "sqlite":
-            engine = create_engine(url, pool_size=20, pool_pre_ping=True)
-        else:
-            engine = create_engine(url, pool_size=20, connect_args={"check_same_thread": False})
-            event.listen(engine, "connect", _configure_sqlite)
+        made = _made_engine(url)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         example = "Use sqlite:////folder/registry.db or postgresql://user@host/name in LEVER_REGISTRY_URL."
         raise ConfigError(f"cannot use {_shown(url)} as a registry: {error}", example) from error
-    event.listen(engine, "begin", _begin)
+    event.listen(made, "begin", _begin)
+    return made
+
+
+def _made_engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(url, pool_size=20, pool_pre_ping=True)
+    if parsed.database in (None, "", ":memory:"):
+        raise ArgumentError("it has no file and would forget everything")
+    engine = create_engine(url, pool_size=20, connect_args={"check_same_thread": False})
+    event.listen(engine, "connect", _configure_sqlite)
     return engine
 
 
