@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
 from orchestrator.entities import AttemptOrder, AttemptOutcome, Progress
+from orchestrator.executor.host_attempts import RunAttempt
 
-Report: TypeAlias = Callable[[Progress], None]
-RunAttempt: TypeAlias = Callable[[AttemptOrder, Report, threading.Event], AttemptOutcome]
 Item: TypeAlias = Progress | AttemptOutcome | BaseException
 
 
@@ -27,7 +27,7 @@ class InlineExecutor:
         cancelled = self._cancelled[order.attempt_id] = threading.Event()
 
         def put(item: Item) -> None:
-            if not loop.is_closed():  # after that nobody listens
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 loop.call_soon_threadsafe(items.put_nowait, item)
 
         threading.Thread(target=self._work, args=(order, put, cancelled), name=order.attempt_id, daemon=True).start()

@@ -14,10 +14,9 @@ from orchestrator.registry.contract import OutboxItem, Registry
 
 
 class MemoryLog(Registry):
-    _lock: threading.RLock
-    _links: dict[str, dict[str, None]]
-
     def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._links: dict[str, dict[str, None]] = {}  # sweep → its trials, in order
         self._events: list[FarmEvent] = []
         self._outbox: dict[int, OutboxItem] = {}
         self._next_item = 1

@@ -1,0 +1,175 @@
+"""Sweeps and trials in memory."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from orchestrator.entities import (
+    Attempt,
+    FarmEvent,
+    Sweep,
+    Trial,
+    TrialSpec,
+    TrialState,
+)
+from orchestrator.registry import rules
+from orchestrator.registry.contract import Submission
+from orchestrator.registry.memory_phones import MemoryPhones
+
+
+class MemorySweeps(MemoryPhones):
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock)
+        self._sweeps: dict[str, Sweep] = {}
+        self._unwanted: set[str] = set()  # cancelled sweeps
+        self._trials: dict[str, Trial] = {}
+        self._order: dict[str, int] = {}
+        self._open: set[str] = set()
+        self._underived: set[str] = set()
+        self._attempts: dict[str, Attempt] = {}
+
+    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:
+        with self._lock:
+            mine = self._grow(sweep)
+            groups: dict[str, list[str]] = {"queued": [], "reused": [], "in_progress": []}
+            for spec in {t.trial_id: t for t in trials}.values():
+                groups[self._link(mine.sweep_id, spec)].append(spec.trial_id)
+            event_id = self._append(
+                FarmEvent(
+                    "sweep_submitted",
+                    sweep_id=mine.sweep_id,
+                    data={"name": mine.name, **{k: len(v) for k, v in groups.items()}},
+                )
+            )
+            self._owe("sweep", mine.sweep_id, None, {"event": "submitted"})
+            self._finish_sweep(mine.sweep_id)
+            return Submission(mine, event_id=event_id, **{k: tuple(v) for k, v in groups.items()})
+
+    def _grow(self, sweep: Sweep) -> Sweep:
+        known = next((s for s in self._sweeps.values() if s.name == sweep.name), self._sweeps.get(sweep.sweep_id))
+        grown = replace(known, record=sweep.record) if known else replace(sweep, created_at=self._now())
+        self._sweeps[grown.sweep_id] = grown
+        self._links.setdefault(grown.sweep_id, {})
+        self._unwanted.discard(grown.sweep_id)
+        return grown
+
+    def _link(self, sweep_id: str, spec: TrialSpec) -> str:
+        """Returns the group of Submission that the trial belongs to."""
+        new_link = spec.trial_id not in self._links[sweep_id]
+        self._links[sweep_id][spec.trial_id] = None
+        known = self._trials.get(spec.trial_id)
+        if known is None or known.state in (TrialState.FAILED, TrialState.CANCELLED):
+            self._enqueue(spec, known)
+            return "queued"
+        if known.state is TrialState.DONE:
+            if new_link:
+                self._owe("trial", sweep_id, spec.trial_id, {"state": "done"})
+            return "reused"
+        if known.state is TrialState.RUNNING and known.attempt_id:
+            self._attempts[known.attempt_id] = replace(self._attempts[known.attempt_id], cancel_requested=False)
+        return "in_progress"
+
+    def _enqueue(self, spec: TrialSpec, known: Trial | None) -> None:
+        attempts = known.attempts if known else 0
+        self._order.setdefault(spec.trial_id, len(self._order))
+        self._open.add(spec.trial_id)
+        self._trials[spec.trial_id] = Trial(spec, TrialState.WAITING, attempts, 0, None, earlier_attempts=attempts)
+
+    def sweep(self, name_or_id: str) -> Sweep:
+        with self._lock:
+            for sweep in self._sweeps.values():
+                if name_or_id in (sweep.name, sweep.sweep_id):
+                    return sweep
+            names = [s.name for s in self._sweeps.values()]
+            raise rules.unknown("sweep", name_or_id, names, "List them: lever results")
+
+    def sweeps(self) -> list[Sweep]:
+        with self._lock:
+            return list(reversed(self._sweeps.values()))
+
+    def sweeps_of(self, trial_id: str) -> list[Sweep]:
+        with self._lock:
+            return [s for s in self._sweeps.values() if trial_id in self._links[s.sweep_id]]
+
+    def trials(self, sweep_id: str) -> list[Trial]:
+        with self._lock:
+            return [self._trials[t] for t in self._links[self.sweep(sweep_id).sweep_id]]
+
+    def trial(self, trial_id: str) -> Trial:
+        with self._lock:
+            if trial_id not in self._trials:
+                raise rules.unknown("trial", trial_id, self._trials)
+            return self._trials[trial_id]
+
+    def counts(self, sweep_id: str) -> dict[TrialState, int]:
+        return dict(Counter(t.state for t in self.trials(sweep_id)))
+
+    def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
+        with self._lock:
+            queue = [self._trials[t] for t in sorted(self._open, key=self._order.__getitem__)]
+            queue = [t for t in queue if t.state is TrialState.WAITING]
+            if devices is not None:
+                queue = _first_per_device(queue, limit, devices)
+            light = [replace(t, spec=replace(t.spec, job={}), result=None) for t in queue]
+            return light if devices is not None else light[:limit]
+
+    def set_waiting_reason(self, reasons: dict[str, str]) -> None:
+        with self._lock:
+            for trial_id, reason in reasons.items():
+                if (known := self._trials.get(trial_id)) and known.state is TrialState.WAITING:
+                    self._trials[trial_id] = replace(known, reason=reason)
+
+    def cancel(self, sweep_id: str) -> list[Attempt]:
+        with self._lock:
+            mine = self.sweep(sweep_id).sweep_id
+            first = mine not in self._unwanted
+            self._unwanted.add(mine)
+            stop = []
+            unwanted = [self._trials[t] for t in self._links[mine] if t in self._open and not self._wanted(t)]
+            for trial in unwanted:
+                if trial.state is TrialState.RUNNING and trial.attempt_id:
+                    stop.append(replace(self._attempts[trial.attempt_id], cancel_requested=True))
+                    self._attempts[trial.attempt_id] = stop[-1]
+                else:
+                    self._close(trial.spec.trial_id, TrialState.CANCELLED)
+            if first:
+                data = {"waiting": len(unwanted) - len(stop), "running": len(stop)}
+                self._append(FarmEvent("sweep_cancelled", sweep_id=mine, data=data))
+                self._finish_sweep(mine)
+            return stop
+
+    def _wanted(self, trial_id: str) -> bool:
+        return any(trial_id in links and s not in self._unwanted for s, links in self._links.items())
+
+    def _close(self, trial_id: str, state: TrialState) -> None:
+        self._trials[trial_id] = replace(self._trials[trial_id], state=state, reason="")
+        self._open.discard(trial_id)
+
+    def _finish_sweep(self, sweep_id: str) -> None:
+        if not self._open.intersection(self._links[sweep_id]):
+            self._append(FarmEvent("sweep_finished", sweep_id=sweep_id))
+            self._owe("sweep", sweep_id, None, {"event": "finished"})
+
+    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
+        with self._lock:
+            done = [t for t in self._trials.values() if t.state is TrialState.DONE]
+            found = [t for t in done if t.spec.labels.get("reference_key") == reference_key]
+            return [t for t in found if strategy is None or t.spec.labels.get("strategy") == strategy]
+
+    def underived(self, limit: int) -> list[Trial]:
+        with self._lock:
+            return [self._trials[t] for t in sorted(self._underived, key=self._order.__getitem__)[:limit]]
+
+
+def _first_per_device(queue: Iterable[Trial], limit: int, devices: Sequence[str]) -> list[Trial]:
+    seen: Counter[str] = Counter()
+    chosen = []
+    for trial in queue:
+        mine = rules.queue_of(trial.spec)
+        if (trial.spec.device is None or trial.spec.device in devices) and seen[mine] < limit:
+            seen[mine] += 1
+            chosen.append(trial)
+    return chosen
