@@ -14,7 +14,7 @@ from tenacity import Retrying, retry_if_exception_type, sleep_using_event, stop_
 from tenacity.wait import wait_random_exponential
 
 from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
-from orchestrator.errors import LeverError, PhoneError, PhoneUnreachable
+from orchestrator.errors import LeverError, ModelError, PhoneError, PhoneUnreachable
 from orchestrator.farm import job_folder
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.attempt_watch import AttemptCancelled, AttemptWatch, Limits
@@ -44,6 +44,8 @@ def run_attempt(
         outcome = failure(order, FailureKind.CANCELLED, error.message)
     except PhoneError as error:
         outcome = failure(order, failure_kind(error.kind), error.message)
+    except ModelError as error:  # this host's copy: no other phone would get a better one
+        outcome = failure(order, FailureKind.PACK_CORRUPT, error.message)
     except LeverError as error:
         outcome = failure(order, FailureKind.PROVISIONING, error.message)
     return replace(outcome, attempt_wall_s=watch.age(), connection_losses=watch.losses)

@@ -82,11 +82,8 @@ def check_name(name: str) -> None:
 
 def ensure_running(settings: Settings, name: str) -> str:
     """Start the phone unless it runs; returns its address `tcp:127.0.0.1:PORT`. Safe from several processes at once."""
-    profile = profile_of(settings, name)
     with _locked(settings, name):
-        if address := address_of(settings, name):
-            return address
-        return _start(settings, name, profile)
+        return address_of(settings, name) or _start(settings, name, profile_of(settings, name))
 
 
 def address_of(settings: Settings, name: str) -> str | None:
@@ -104,8 +101,10 @@ def stop(settings: Settings, name: str) -> None:
 
 def remove(settings: Settings, name: str) -> None:
     """Stop the phone and delete its folder with everything that was pushed to it."""
-    stop(settings, name)
-    shutil.rmtree(settings.phones / name, ignore_errors=True)
+    with _locked(settings, name):  # who keeps phones running must not start it again in between
+        if state := _running(settings.phones / name):
+            _end(int(state["pid"]))
+        shutil.rmtree(settings.phones / name, ignore_errors=True)
 
 
 def _start(settings: Settings, name: str, profile: str) -> str:

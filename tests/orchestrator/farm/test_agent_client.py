@@ -319,5 +319,5 @@ def test_a_missing_pack_is_an_outcome(lab: Lab) -> None:
     lab.agent(WAITS, ok(ATTEMPT))
     order = AttemptOrder(ATTEMPT, lab.bench.device, job(ATTEMPT, target_pack="ab" * 32), 30)
     outcome = lab.run(order)
-    assert outcome.failure_kind == FailureKind.PROVISIONING
+    assert outcome.failure_kind == FailureKind.PACK_CORRUPT
     assert "no pack ab" in outcome.failure_message
