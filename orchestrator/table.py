@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,8 @@ METRICS = (
     "attempt_wall_s",
 )
 TAGS = ("exactness", "verdict", "energy_method", "io_mode", "flash_cap_mb_s", "accelerator", "simulated")
+
+VIRTUAL = "virtual-phone"  # first in the tag `simulated`; what else of it is simulated follows
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def verdict(tags: Mapping[str, str]) -> str:
 
 
 def phone_label(name: str | None, tags: Mapping[str, str]) -> str:
-    return f"{name or 'any'} (virtual)" if "virtual-phone" in tags.get("simulated", "") else name or "any"
+    return f"{name or 'any'} (virtual)" if VIRTUAL in tags.get("simulated", "") else name or "any"
 
 
 def strategy_label(trial: Trial) -> str:
@@ -117,14 +120,11 @@ def storage_label(job: Mapping[str, Any], tags: Mapping[str, str]) -> str:
     """Where the target lives and the bandwidth in force, e.g. "flash, 500 MB/s cap": the lower of cap and profile."""
     storage = job.get("engine", {}).get("storage", {})
     mode = str(storage.get("mode", ""))
-    if mode != "flash":
-        return mode
     cap, profile = storage.get("flash_bandwidth_mb_s"), job.get("flash_profile_mb_s")
-    if cap is not None and (profile is None or cap <= profile):
-        return f"flash, {cap:g} MB/s cap"
-    if profile is not None:
-        return f"flash, {profile:g} MB/s profile"
-    return f"flash, {tags['flash_cap_mb_s']} MB/s cap" if _is_number(tags.get("flash_cap_mb_s")) else "flash"
+    limits = [limit for limit in (cap, profile, _number(tags.get("flash_cap_mb_s"))) if limit is not None]
+    if mode != "flash" or not limits:
+        return mode
+    return f"flash, {min(limits):g} MB/s {'cap' if cap == min(limits) else 'profile'}"
 
 
 def record(row: Row) -> dict[str, Any]:
@@ -155,14 +155,14 @@ def to_csv(rows: Sequence[Row]) -> str:
 def _tags(found: Mapping[str, str], device: Device | None, *, done: bool) -> dict[str, str]:
     tags = dict(found)
     simulated = [s for s in tags.pop("simulated", "").split(",") if s]
-    if device is not None and device.simulated and "virtual-phone" not in simulated:
-        simulated.insert(0, "virtual-phone")
+    if device is not None and device.simulated:
+        simulated = [VIRTUAL, *simulated, *map(str, device.facts.get("simulated", ()))]
     if simulated:
-        tags["simulated"] = ",".join(simulated)
+        tags["simulated"] = ",".join(dict.fromkeys(simulated))
     if done:
         tags["verdict"] = verdict(tags)
     return tags
 
 
-def _is_number(text: str | None) -> bool:
-    return text is not None and text.replace(".", "", 1).isdigit()
+def _number(text: str | None) -> float | None:
+    return float(text) if text and re.fullmatch(r"\d+(\.\d+)?", text) else None

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.table import Row
+from orchestrator.table import VIRTUAL, Row
 
 NONE = "–"
 
@@ -38,7 +38,7 @@ def shared(rows: Sequence[Row]) -> list[tuple[str, str]]:
 def notes(rows: Sequence[Row]) -> list[str]:
     """What in this table is virtual, modelled or capped, one sentence each."""
     found = []
-    if any("virtual-phone" in r.tags.get("simulated", "") for r in rows):
+    if any(VIRTUAL in r.tags.get("simulated", "") for r in rows):
         found.append("(virtual): the phone is a process on this farm's host, and times are that host's.")
     if any(r.tags.get("energy_method") == "model" for r in rows):
         found.append("J/token (model): from the phone's stated power model, net of idle; not measured.")
@@ -110,7 +110,14 @@ def _results(rows: Sequence[Row]) -> list[Column]:
 
 
 def _metric(heading: str, key: str, form: str) -> Column:
-    return Column(heading, lambda r: form.format(r.metrics[key]) if key in r.metrics else NONE, number=True)
+    return Column(heading, lambda r: _figure(r, key, form), number=True)
+
+
+def _figure(row: Row, key: str, form: str) -> str:
+    """A void figure stays visible and says so."""
+    if key not in row.metrics:
+        return NONE
+    return form.format(row.metrics[key]) + (" void" if f"void.{key}" in row.tags else "")
 
 
 def _energy(rows: Sequence[Row]) -> Column:
@@ -119,7 +126,9 @@ def _energy(rows: Sequence[Row]) -> Column:
     methods = {r.tags.get("energy_method", "?") for r in rows if key in r.metrics}
     if len(methods) == 1:
         return _metric(f"J/token ({methods.pop()})", key, "{:.2f}")
-    text: Callable[[Row], str] = lambda r: (  # noqa: E731  # one cell of one column
-        f"{r.metrics[key]:.2f} ({r.tags.get('energy_method', '?')})" if key in r.metrics else NONE
-    )
+
+    def text(row: Row) -> str:
+        figure = _figure(row, key, "{:.2f}")
+        return figure if figure == NONE else f"{figure} ({row.tags.get('energy_method', '?')})"
+
     return Column("J/token", text, number=True)

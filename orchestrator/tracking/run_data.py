@@ -40,6 +40,7 @@ def trial_tags(sweep: Sweep, trial: Trial, row: Row, device: Device | None) -> d
         "phone": trial.device or trial.spec.device or "",
         "phone_label": row.phone,
         "soc": str(device.facts.get("soc", "")) if device else "",
+        "runtime": str(device.facts.get("runtime", "")) if device else "",
         "pair": row.pair,
         "strategy": trial.spec.labels.get("strategy", ""),
         "strategy_label": row.strategy,

@@ -15,7 +15,9 @@ ROW = Row("t", "done", "a", "pair", "chain k=5", "flash", metrics={chart.X: 4.0,
     [
         ({}, "measured"),
         ({"simulated": "virtual-phone", "verdict": "valid"}, "simulated"),
-        ({"simulated": "virtual-phone", "verdict": "void:diverged"}, "void"),
+        ({"simulated": "virtual-phone", "exactness": "DIVERGED@3"}, "void"),
+        ({"void.tpot_s": "throttled"}, "void"),
+        ({"void.energy_j_per_token": "charging"}, "measured"),
     ],
 )
 def test_marking(tags: dict[str, str], marking: str) -> None:
@@ -23,7 +25,7 @@ def test_marking(tags: dict[str, str], marking: str) -> None:
 
 
 def test_a_phone_keeps_its_colour_and_void_points_stand_apart() -> None:
-    void = dataclasses.replace(ROW, tags={"verdict": "void:hot"})
+    void = dataclasses.replace(ROW, tags={"void.tpot_s": "hot"})
     other = dataclasses.replace(ROW, phone="b")
     data = chart.figure([ROW, void, other])["data"]
     assert [t["name"] for t in data] == ["a", "a · void", "b"]

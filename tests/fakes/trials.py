@@ -131,7 +131,7 @@ def phone(name: str = "oneplus12") -> Device:
         host="here",
         serial=name,
         root="/data/local/tmp/lever",
-        facts={"soc": "SM8650", "model": "CPH2581"},
+        facts={"soc": "SM8650", "model": "CPH2581", "runtime": "host-python", "simulated": ["battery"]},
     )
 
 

@@ -22,7 +22,7 @@ def a_row(name: str = "c", strategy: str = "chain", **changes: object) -> Row:
 def test_labels_say_what_is_virtual_and_capped() -> None:
     row = a_row()
     assert (row.phone, row.strategy, row.storage) == ("oneplus12 (virtual)", "chain k=5", "flash, 500 MB/s cap")
-    assert row.tags["simulated"] == "virtual-phone"
+    assert row.tags["simulated"] == "virtual-phone,battery"
     assert row.metrics["attempt_wall_s"] == 12.5
 
 
@@ -34,6 +34,7 @@ def test_labels_say_what_is_virtual_and_capped() -> None:
         (None, 3500.0, "flash, 3500 MB/s profile"),
         (500.0, None, "flash, 500 MB/s cap"),
         (None, None, "flash"),
+        (3500.0, 3500.0, "flash, 3500 MB/s cap"),
     ],
 )
 def test_the_lower_of_cap_and_profile_is_in_force(cap: float | None, profile: float | None, label: str) -> None:
@@ -42,6 +43,16 @@ def test_the_lower_of_cap_and_profile_is_in_force(cap: float | None, profile: fl
         "flash_profile_mb_s": profile,
     }
     assert table.storage_label(job, {}) == label
+
+
+def test_the_phones_own_word_on_its_flash_counts() -> None:
+    job = {"engine": {"storage": {"mode": "flash", "flash_bandwidth_mb_s": 5000.0}}}
+    assert table.storage_label(job, {"flash_cap_mb_s": "3500"}) == "flash, 3500 MB/s profile"
+
+
+def test_a_void_figure_stays_and_says_so() -> None:
+    row = a_row(metrics={"energy_j_per_token": 0.5}, tags={"energy_method": "model", "void.energy_j_per_token": "hot"})
+    assert "0.50 void" in table_view.cells([row])[0]
 
 
 def test_a_real_phone_is_not_called_virtual() -> None:

@@ -70,7 +70,7 @@ def test_json_has_flat_trials_in_submitted_order() -> None:
     assert (bad["trial"], bad["state"], bad["failure_kind"]) == ("bad", "failed", "disk_full")
     assert good["speedup_over_autoregressive"] == 2.03
     assert good["verdict"] == "valid"
-    assert good["simulated"] == "virtual-phone"
+    assert good["simulated"] == "virtual-phone,battery"
 
 
 def test_without_a_name_the_newest() -> None:
