@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -24,18 +25,17 @@ from orchestrator.schema import LeverConf
 from orchestrator.sweeps.identity import leaves
 from orchestrator.sweeps.jobs import SweepJob, name_error
 
+_TYPED = OmegaConf.structured(LeverConf)
+
 
 @dataclass(frozen=True)
 class Composed:
     """A job's whole configuration, with the hydra node that belongs to it, and what the farm needs of it."""
 
     cfg: DictConfig
+    task: DictConfig  # without the hydra node
     job: SweepJob
     output_dir: Path
-
-    @property
-    def task(self) -> DictConfig:
-        return _task(self.cfg)
 
     @property
     def hydra(self) -> DictConfig:
@@ -71,7 +71,8 @@ class _Composer:
         try:
             cfg = self._load(overrides)
             output_dir = _place(cfg, number)
-            return Composed(cfg, _job(cfg, name, label), output_dir)
+            task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+            return Composed(cfg, task, _job(task, cfg.hydra.overrides.task, name, label), output_dir)
         except (ConfigError, *HYDRA_ERRORS) as error:
             explained = error if isinstance(error, ConfigError) else explain(error)
             raise name_error(explained, name) from error
@@ -115,24 +116,19 @@ def save(composed: Composed) -> None:
 
 def _place(cfg: DictConfig, number: int) -> Path:
     """Give the job its number and output folder, which interpolations may use."""
+    HydraConfig.instance().cfg = cast(HydraConf, cfg)  # set_config() would copy it, twice for each job
     with open_dict(cfg):
         cfg.hydra.job.id, cfg.hydra.job.num = str(number), number
-    HydraConfig.instance().set_config(cfg)
     output_dir = os.path.abspath(os.path.join(str(cfg.hydra.sweep.dir), str(cfg.hydra.sweep.subdir)))
     with read_write(cfg.hydra.runtime), open_dict(cfg.hydra.runtime):
         cfg.hydra.runtime.output_dir = output_dir
-    HydraConfig.instance().set_config(cfg)
     return Path(output_dir)
 
 
-def _task(cfg: DictConfig) -> DictConfig:
-    return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-
-
-def _job(cfg: DictConfig, name: str, label: str) -> SweepJob:
-    task = _task(cfg)
+def _job(task: DictConfig, overrides: Sequence[str], name: str, label: str) -> SweepJob:
     plain = cast(dict[str, Any], OmegaConf.to_container(task, resolve=True, throw_on_missing=True))
     refuse_unknown(key for key, _ in leaves(plain))
-    typed = OmegaConf.merge(OmegaConf.structured(LeverConf), task)  # Hydra's root node has no type
+    typed = copy.deepcopy(_TYPED)  # Hydra's root node has no type
+    typed.merge_with(task)
     conf = cast(LeverConf, OmegaConf.to_object(typed))  # runs the range checks
-    return SweepJob(name=name, conf=conf, config=plain, overrides=tuple(cfg.hydra.overrides.task), label=label)
+    return SweepJob(name=name, conf=conf, config=plain, overrides=tuple(overrides), label=label)

@@ -29,9 +29,9 @@ class LeverSweeper(Sweeper):
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
-    def sweep(self, arguments: list[str]) -> Sequence[JobReturn]:
-        """Launch all jobs at once and return them in order, failed ones included: who called decides on exit codes."""
+    def sweep(self, arguments: list[str]) -> list[Sequence[JobReturn]]:
+        """Launch all jobs as one batch and return it, failed jobs included: who called decides on exit codes."""
         given = [f"{key}={value}" for key, value in self.params.items()] + arguments
         parser = OverridesParser.create(config_loader=self._config_loader)
         (batch,) = BasicSweeper.split_arguments(parser.parse_overrides(given), max_batch_size=None)
-        return self.launcher.launch(batch, initial_job_idx=0)
+        return [self.launcher.launch(batch, initial_job_idx=0)]

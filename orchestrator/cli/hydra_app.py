@@ -94,12 +94,12 @@ def _launch(hydra: Hydra, parsed: argparse.Namespace) -> list[JobReturn]:
     if not (parsed.multirun or mode == "MULTIRUN"):
         ConfigLoaderImpl.validate_sweep_overrides_legal(overrides, RunMode.RUN, from_shell=True)
     kept = [str(o.input_line) for o in overrides if o.key_or_group != "hydra.mode"]
-    returned = hydra.multirun(
+    batches = hydra.multirun(
         config_name=parsed.config_name or CONFIG_NAME,
         task_function=_no_task,
         overrides=[*kept, "hydra.mode=MULTIRUN"],
     )
-    return list(returned)
+    return [one for batch in batches for one in batch]
 
 
 def _no_task(_config: DictConfig) -> None:
