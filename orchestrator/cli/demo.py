@@ -27,22 +27,21 @@ TRACKER_S, POLL_S = 120.0, 0.2
 @click.command()
 @click.option("--pair", default="qwen-coder", show_default=True, help="smollm2 is small: for slow links.")
 def demo(pair: str) -> None:
-    """Add a model pair, register two virtual phones, run a sweep on both, print its table.
+    """Add a model pair, register two virtual phones, run a sweep on both; it ends with its table.
 
     What is done already is not done again: a second run only prints.
     """
-    settings, began = farm_settings.load(), time.monotonic()
+    settings, sweep, began = farm_settings.load(), f"demo-{pair}", time.monotonic()
     was_up = running(settings) is not None
     try:
-        _run(settings, pair)
+        _run(settings, pair, sweep)
     finally:
         if not was_up:
             _lever("down")
-    _farewell(settings, time.monotonic() - began)
+    _farewell(settings, sweep, time.monotonic() - began)
 
 
-def _run(settings: Settings, pair: str) -> None:
-    sweep = f"demo-{pair}"
+def _run(settings: Settings, pair: str, sweep: str) -> None:
     _lever("models", "add", pair)
     for phone in PHONES:
         if _registered(settings, phone):
@@ -60,7 +59,6 @@ def _run(settings: Settings, pair: str) -> None:
         f"sweep={sweep}",
     )
     _await_tracker(settings)
-    _lever("results", sweep)
 
 
 def _lever(*args: str) -> None:
@@ -88,11 +86,16 @@ def _await_tracker(settings: Settings) -> None:
             time.sleep(POLL_S)
 
 
-def _farewell(settings: Settings, took_s: float) -> None:
-    lever = Path(sys.executable).with_name("lever")
+def _farewell(settings: Settings, sweep: str, took_s: float) -> None:
     home = f"LEVER_HOME={shlex.quote(str(settings.home))} " if "LEVER_HOME" in os.environ else ""
+    lever = home + shlex.quote(_shown(Path(sys.executable).with_name("lever")))
     click.echo(
         f"\nDone in {took_s:.0f} s. Both phones are virtual: their energy is modelled, their flash capped.\n"
-        f"MLflow's store is {settings.tracking_uri}\n"
-        f"Open its UI and the farm's own page with:\n  {home}{lever} dashboard"
+        f"The table again:                      {lever} results {sweep}\n"
+        f"MLflow's UI and the farm's own page:  {lever} dashboard\n"
+        f"MLflow's store:                       {settings.tracking_uri}"
     )
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -54,6 +54,9 @@ def down() -> None:
     settings = farm_settings.load()
     ended = service_down.down(settings, say)
     click.echo(f"The farm at {settings.home} is down{'' if ended else ' already'}.")
+    with closing(wiring.open_registry(settings)) as registry:
+        for sweep in farm_status(settings, registry).sweeps:
+            click.echo(f"Sweep {sweep.name} is not over; it goes on at the next: lever up")
 
 
 @click.command()

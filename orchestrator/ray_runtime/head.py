@@ -39,7 +39,7 @@ def environment() -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
         "RAY_ROTATION_BACKUP_COUNT": "1",
-        "RAY_DEDUP_LOGS": "0",
+        "RAY_memory_monitor_refresh_ms": "0",  # it would kill the controller for the memory that phones' agents use
     }
 
 
@@ -63,6 +63,7 @@ def _ray(settings: Settings, temp_dir: str) -> Iterator[str]:
     from orchestrator.ray_runtime.hosts import LABEL
 
     ray.init(
+        address="local",  # else it joins whatever cluster it finds
         num_cpus=os.cpu_count(),
         include_dashboard=False,
         object_store_memory=OBJECT_STORE_BYTES,

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from orchestrator.ray_runtime import heartbeat
 from orchestrator.service.backoff import BackOff
-from orchestrator.service.log_files import open_log
+from orchestrator.service.log_files import last_line, log_path, open_log
 from orchestrator.service.processes import ProcessId, end, identify
 from orchestrator.service.state import Service
 from orchestrator.settings import Settings, environment
 
 SILENCE_S = 90.0  # a controller that is silent longer hangs: starting Ray takes 6–12 s, loading the rest a few
 STOP_S, STRAY_S = 35.0, 5.0
+LOG = "ray"
 log = logging.getLogger("supervisor")
 
 
@@ -46,7 +47,7 @@ class HeadKeeper:
             return
         self._listen(now)
         if (code := self._process.poll()) is not None:
-            self._failed(now, f"Ray's head ended with exit code {code}")
+            self._failed(now, f"Ray's head ended with exit code {code}: {last_line(log_path(self._settings, LOG))}")
         elif now - self._heard > SILENCE_S:
             self._failed(now, f"the controller was silent for {SILENCE_S:.0f} s")
 
@@ -67,10 +68,10 @@ class HeadKeeper:
     def _start(self, now: float) -> None:
         ray_dir = self._temp_dir / secrets.token_hex(2)  # Ray opens its own folder to everybody, ours around it is shut
         heartbeat.forget(self._settings)
-        with open_log(self._settings, "ray") as out:
+        with open_log(self._settings, LOG) as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "orchestrator.ray_runtime.head", self._run_id, str(ray_dir)],
-                env=os.environ | environment(self._settings) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)},
+                env=_environment(self._settings),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -91,3 +92,9 @@ class HeadKeeper:
         self.stop()
         self.error = error
         self._back_off.failed(now, lived_s=now - self._started)
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Without what the user set for other Rays; the token lives only in the environments of this farm's processes."""
+    theirs = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return theirs | environment(settings) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}

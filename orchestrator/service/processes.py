@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+POLL_S = 0.05
 SAME_START_S = 2.0  # start times are derived from the boot time, which a clock step moves a little
 
 
@@ -29,9 +31,9 @@ def find(identity: ProcessId) -> psutil.Process | None:
     try:
         process = psutil.Process(identity.pid)
         same = abs(process.create_time() - identity.started) < SAME_START_S
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.Error:
         return None
+    return process if same and _lives(process) else None
 
 
 def working_in(folder: str, session: int) -> list[psutil.Process]:
@@ -42,16 +44,31 @@ def working_in(folder: str, session: int) -> list[psutil.Process]:
 
 def end(processes: Iterable[psutil.Process], grace_s: float) -> int:
     """Ask, wait, then kill; returns how many there were. psutil checks start times before each signal."""
-    alive = [p for p in processes if p.is_running()]
+    alive = [p for p in processes if _lives(p)]
     for process in alive:
         with contextlib.suppress(psutil.Error):
             process.terminate()
-    _, stubborn = psutil.wait_procs(alive, timeout=grace_s)
-    for process in stubborn:
+    for process in _outlived(alive, grace_s):
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(stubborn, timeout=grace_s)
+    _outlived(alive, grace_s)
     return len(alive)
+
+
+def _outlived(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those that still live then, at once when none does. psutil's own waiting would wait for zombies too, which stay
+    as long as whoever started them (a `lever sweep` that goes on, say) does not ask."""
+    deadline = time.monotonic() + seconds
+    while (alive := [p for p in processes if _lives(p)]) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return alive
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _works_in(folder: str, session: int, process: psutil.Process) -> bool:

@@ -50,10 +50,13 @@ def controller_pid(farm: LiveFarm) -> int | None:
 
 
 def kill(pid: int) -> None:
-    """At once, and gone when this returns."""
     process = psutil.Process(pid)
     process.kill()
-    process.wait(10)
+    until(lambda: not living([process]), f"{pid} is gone")
+
+
+def living(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 def only_trial(farm: LiveFarm, sweep: str) -> Trial:
@@ -146,7 +149,7 @@ def test_up_after_a_killed_supervisor_ends_its_leavings_and_adopts_the_attempt(f
     kill(before.supervisor.pid)
     assert json.loads(farm.lever("status", "--json"))["state"] == "died"
     assert "ended" in farm.lever("up")
-    assert [process for process in left if process.is_running()] == []
+    assert living(left) == []
     assert service(farm).run_id != before.run_id
     output(sweep)
     trial = only_trial(farm, "supervisor")
@@ -160,7 +163,7 @@ def test_down_twice_leaves_nothing_of_ours_and_all_of_others(farm: LiveFarm) -> 
     phone = psutil.Process(json.loads((farm.settings.phones / PHONE / "phone.json").read_text())["pid"])
     assert len(ours) > 4
     assert "already" not in farm.lever("down")
-    assert [process for process in [*ours, phone] if process.is_running()] == []
+    assert living([*ours, phone]) == []
     assert not Path(before.temp_dir).exists()
     assert json.loads(farm.lever("status", "--json"))["state"] == "down"
     assert "already" in farm.lever("down")

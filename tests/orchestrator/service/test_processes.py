@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -73,4 +74,12 @@ def test_finds_orphans_of_the_session_in_the_folder_and_nobody_else(start: Start
 def test_end_kills_what_does_not_listen(start: Start) -> None:
     process = start(STUBBORN)
     assert end([psutil.Process(process.pid)], 0.2) == 1
-    assert not psutil.pid_exists(process.pid)
+    assert process.wait(5) == -9
+
+
+def test_end_does_not_wait_for_zombies(start: Start) -> None:
+    process = start(SLEEP)
+    began = time.monotonic()
+    assert end([psutil.Process(process.pid)], 60.0) == 1
+    assert time.monotonic() - began < 30.0
+    assert psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE
