@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import ModelError
-from orchestrator.models.architecture import check_tensors, hyper_params
+from orchestrator.models.architecture import checked_params
 from orchestrator.models.catalogue import CataloguedPair
 from orchestrator.models.gguf_file import GgufFile, open_gguf
 from orchestrator.models.packer import pack
@@ -69,7 +69,7 @@ def _open(local: LocalGguf, report: Report) -> _Opened:
     title, nbytes = f"read {local.path.stem}", local.path.stat().st_size
     report(title, 0, nbytes)
     gguf = open_gguf(local.path)
-    check_tensors(gguf, hyper_params(gguf))
+    checked_params(gguf)
     vocabulary = read_vocabulary(gguf)
     report(title, nbytes, nbytes)
     return _Opened(gguf, local.sha256, vocabulary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from device_agent.protocol import HyperParams
 from orchestrator.errors import ModelError
-from orchestrator.models.gguf_file import GgufFile, GgufTensor
+from orchestrator.models.gguf_file import GgufFile, GgufTensor, sound_metadata
 
 ARCHITECTURES = ("llama", "qwen2")
 FLOATS = {"F32", "F16", "BF16"}
@@ -29,8 +29,15 @@ LAYER_TENSORS = (
 )
 
 
-def hyper_params(gguf: GgufFile) -> HyperParams:
-    """The model's dimensions; raises ModelError for an architecture or a rope variant that no kernel computes."""
+def checked_params(gguf: GgufFile) -> HyperParams:
+    """The model's dimensions, after checking that the kernels compute it. Raises ModelError saying what they don't."""
+    with sound_metadata(gguf.path):
+        hyper = _hyper_params(gguf)
+    _check_tensors(gguf, hyper)
+    return hyper
+
+
+def _hyper_params(gguf: GgufFile) -> HyperParams:
     arch = str(gguf.require("general.architecture"))
     if arch not in ARCHITECTURES:
         raise ModelError(
@@ -41,7 +48,7 @@ def hyper_params(gguf: GgufFile) -> HyperParams:
     head_dim = int(gguf.get(f"{arch}.attention.key_length", d_model // n_heads))
     return HyperParams(
         architecture=arch,
-        n_layers=int(gguf.require(f"{arch}.block_count")),
+        n_layers=_layers(gguf, arch),
         d_model=d_model,
         d_ff=int(gguf.require(f"{arch}.feed_forward_length")),
         n_heads=n_heads,
@@ -63,7 +70,15 @@ def _refuse_variants(gguf: GgufFile, arch: str) -> None:
         raise ModelError(f"{gguf.path}: mixture-of-experts models are not supported", "Use a dense model.")
 
 
-def check_tensors(gguf: GgufFile, hyper: HyperParams) -> None:
+def _layers(gguf: GgufFile, arch: str) -> int:
+    stated = int(gguf.require(f"{arch}.block_count"))
+    found = len({name.split(".")[1] for name in gguf.tensors if name.startswith("blk.")})
+    if stated != found:
+        raise ModelError(f"{gguf.path}: {stated} layers are announced, {found} are there", "Get the file again.")
+    return stated
+
+
+def _check_tensors(gguf: GgufFile, hyper: HyperParams) -> None:
     """Every tensor that the kernels need is there with the right shape and a type that they multiply, and no other."""
     wanted = expected_shapes(hyper)
     if "output.weight" in gguf.tensors:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,15 @@ class _FastReader(GGUFReader):
         if count == 0:
             return np.empty(0, kind)
         return np.frombuffer(self.data, kind, int(count), int(offset))
+
+
+@contextmanager
+def sound_metadata(path: Path) -> Iterator[None]:
+    """A value of the wrong kind (not UTF-8, text for a number, a zero to divide by) is a ModelError."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise ModelError(f"{path}: the metadata is corrupt: {error}", REMEDY) from error
 
 
 def open_gguf(path: Path) -> GgufFile:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from device_agent.protocol import ChunkSpec, ExtentSpec, HyperParams, PackManifest, TensorSpec, to_json
-from orchestrator.models.architecture import GLOBALS, LAYER_TENSORS, check_tensors, hyper_params
+from orchestrator.models.architecture import GLOBALS, LAYER_TENSORS, checked_params
 from orchestrator.models.gguf_file import GgufFile, GgufTensor
 from orchestrator.models.store import TEMPORARY
 
@@ -31,8 +31,7 @@ def pack(gguf: GgufFile, source_sha256: str, packs: Path, advance: Advance = lam
 
     Raises ModelError when the model is not one that the kernels compute.
     """
-    hyper = hyper_params(gguf)
-    check_tensors(gguf, hyper)
+    hyper = checked_params(gguf)
     packs.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=packs))
     try:

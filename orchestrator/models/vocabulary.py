@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.errors import ModelError
-from orchestrator.models.gguf_file import GgufFile
+from orchestrator.models.gguf_file import GgufFile, sound_metadata
 
 CONTROL, USER_DEFINED, UNUSED = 3, 4, 5  # tokenizer.ggml.token_type
 # Tokens that end an answer, whatever the file names as its eos.
@@ -39,6 +39,11 @@ class Vocabulary:
 
 def read_vocabulary(gguf: GgufFile) -> Vocabulary:
     """Raises ModelError for a tokenizer other than byte-level BPE."""
+    with sound_metadata(gguf.path):
+        return _vocabulary(gguf)
+
+
+def _vocabulary(gguf: GgufFile) -> Vocabulary:
     model = gguf.require("tokenizer.ggml.model")
     if model != "gpt2":
         raise ModelError(f"{gguf.path}: tokenizer {model!r} is not supported", "Supported: 'gpt2' (byte-level BPE).")

@@ -13,7 +13,7 @@ from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 from gguf.constants import GGML_QUANT_SIZES
 
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")  # ids 0, 1, 2
-MERGES = ("h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "t h", "th e", "Ġ the", "i n")
+MERGES = ("h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "t he", "Ġ the", "i n", "o n")
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -130,10 +130,11 @@ def _add(writer: GGUFWriter, name: str, values: np.ndarray[Any, np.dtype[np.floa
 
 
 def _quantise(values: np.ndarray[Any, np.dtype[np.float32]], kind: GGMLQuantizationType) -> np.ndarray[Any, Any]:
-    if kind == GGMLQuantizationType.F32:
-        return values
-    if kind == GGMLQuantizationType.F16:
-        return values.astype(np.float16)
+    plain: dict[GGMLQuantizationType, type[np.floating[Any]]]
+    plain = {GGMLQuantizationType.F32: np.float32, GGMLQuantizationType.F16: np.float16}
+    plain[GGMLQuantizationType.F64] = np.float64  # a type that no kernel multiplies
+    if kind in plain:
+        return values.astype(plain[kind])
     block, block_bytes = GGML_QUANT_SIZES[kind]
     rows, columns = values.shape
     out = np.empty((rows, columns // block * block_bytes), np.uint8)
