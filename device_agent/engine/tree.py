@@ -14,12 +14,14 @@ class TokenTree:
         self.tokens = [root]
         self.parents = [-1]
         self.depths = [0]
+        self.probs: list[float | None] = [None]  # the draft's, given the parent; None where no model drafted
+        self.edge_probs: list[float | None] = [None]  # calibrated to acceptance, given the parent's; None: not
         self._children: list[dict[int, int]] = [{}]
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def add(self, token: int, parent: int) -> int:
+    def add(self, token: int, parent: int, prob: float | None = None, edge_prob: float | None = None) -> int:
         """Append a child of `parent`, less likely than those before it; a token that is there already is returned."""
         if (known := self.child(parent, token)) is not None:
             return known
@@ -27,6 +29,8 @@ class TokenTree:
         self.tokens.append(token)
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
+        self.probs.append(prob)
+        self.edge_probs.append(edge_prob)
         self._children.append({})
         self._children[parent][token] = node
         return node
