@@ -19,6 +19,8 @@ __all__ = [
     "AgentError",
     "AgentEvent",
     "ChunkSpec",
+    "DraftingSpec",
+    "EdgeCalibration",
     "EnergySpec",
     "EngineSpec",
     "ExactnessCount",
@@ -30,7 +32,9 @@ __all__ = [
     "PromptSpec",
     "RequestResult",
     "RoundTrace",
+    "SamplingSpec",
     "StorageSpec",
+    "StreamCosts",
     "TensorSpec",
     "WireError",
     "from_json",
@@ -38,17 +42,50 @@ __all__ = [
 ]
 
 PROTOCOL_VERSION = 1
-ENGINE_VERSION = "0.1.0"  # part of every trial's identity: raise it when outputs or timings may change
+ENGINE_VERSION = "0.2.0"  # part of every trial's identity: raise it when outputs or timings may change
+
+
+@dataclass(frozen=True)
+class StreamCosts:
+    """What splitting DRAM between ring and pins rests on, for a usual round; calibrated, or these guesses."""
+
+    bandwidth_mb_s: float = 1000.0  # flash, MB/s (10^6 bytes); a cap below it counts instead
+    compute_ns_per_byte: float = 0.4  # a layer over the round's tree, per byte of the layer
+    draft_s: float = 0.0
+    projection_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class StorageSpec:
     """Where the target's layers live while decoding."""
 
-    mode: str = "flash"  # flash: streamed through a ring | resident: all in DRAM
+    mode: str = "flash"  # flash: streamed through a ring | resident: all in DRAM | mmap: left to the page cache
     flash_bandwidth_mb_s: float | None = None  # cap in MB/s (10^6 bytes); None: as fast as the disk
     chunk_kib: int = 4096  # one read request, KiB
-    ring_slots: int = 3  # layer-sized DRAM slots, at least 2
+    ring_slots: int = 3  # layer-sized DRAM slots, at least 2; with pinning, or prefetch and a budget, planned instead
+    prefetch: bool = False  # read across rounds: the next round's first layers while the drafter works
+    pinning: bool = False  # keep layers in DRAM as far as the budget allows
+    costs: StreamCosts = StreamCosts()
+
+
+@dataclass(frozen=True)
+class EdgeCalibration:
+    """How the draft's probabilities become acceptance probabilities: a logistic model (engine.edges.edge_features)."""
+
+    key: str = "none"  # what it was calibrated on; none: the built-in prior
+    weights: tuple[float, ...] = (-0.3, 0.8, -0.3, 0.0, -0.5)  # of 1, logit(draft prob), log rank, log1p depth, outside
+
+
+@dataclass(frozen=True)
+class DraftingSpec:
+    """How trees are drafted. All but `trim_vocabulary` is for lever."""
+
+    enabled: bool = True  # False: rounds verify the last token alone
+    objective: str = "latency"  # latency | energy | edp: what trees are grown for
+    trim_vocabulary: int = 0  # rows of the draft's output projection: the prompt's and most frequent tokens; 0: all
+    max_nodes: int = 63  # safety caps: draft tokens verified in a round
+    max_depth: int = 24  # and on a branch
+    edges: EdgeCalibration = EdgeCalibration()
 
 
 @dataclass(frozen=True)
@@ -57,10 +94,22 @@ class EngineSpec:
 
     strategy: str = "autoregressive"  # autoregressive | chain
     draft_k: int = 0  # chain: draft tokens a round
+    drafting: DraftingSpec = DraftingSpec()
     storage: StorageSpec = StorageSpec()
     dram_budget_mb: float | None = None  # cap on the process, MB (10^6 bytes); None: no cap
     threads: int = 2
     n_ctx: int = 2048  # KV capacity, tokens
+
+
+@dataclass(frozen=True)
+class SamplingSpec:
+    """How a token is chosen: the tempered distribution, cut to the tokens that all three filters keep, in this order."""
+
+    temperature: float = 0.0  # 0: greedy, and nothing below matters
+    top_k: int = 0  # the k best; 0: all
+    top_p: float = 1.0  # of those the fewest best that make up this share of their probability
+    min_p: float = 0.0  # and with at least this share of the best one's probability
+    seed: int = 0  # with request id and position it makes the random stream
 
 
 @dataclass(frozen=True)
@@ -97,6 +146,7 @@ class JobSpec:
     check_exactness: bool = True
     energy: EnergySpec = EnergySpec()
     flash_profile_mb_s: float | None = None  # a virtual phone's own flash bandwidth: another cap
+    sampling: SamplingSpec = SamplingSpec()
 
 
 @dataclass(frozen=True)
@@ -146,7 +196,8 @@ class RequestResult:
     id: str
     prompt_tokens: int
     output_ids: tuple[int, ...]
-    margins: tuple[float, ...]  # best minus second logit where each output token was chosen
+    margins: tuple[float, ...]  # where each output token was chosen, the change of two logits that could undo it:
+    # greedy, best minus second; sampled, to the nearer end of the token's span of the distribution, at most 100
     stop_reason: str  # stop_token | max_new_tokens | kv_full
     ttft_s: float
     tpot_s: float | None  # None for fewer than two output tokens
