@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-from device_agent.engine.exactness import check_exactness, tie_tolerance
+from device_agent.engine.emission import Emission
+from device_agent.engine.engine import OnRound
 from device_agent.engine.outcome import RequestOutcome
+from device_agent.examination import examined
 from device_agent.job_folder import JobLog
 from device_agent.measures import job_metrics, job_plan, job_tags
 from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, JobResult, JobSpec, PromptSpec, RoundTrace
@@ -27,8 +27,7 @@ def run_spec(folder: Path, spec: JobSpec, log: JobLog) -> JobResult:
             log.event("loaded", seconds=time.perf_counter() - started, plan=session.plan.summary())
             _warm_up(spec, session, log)
             outcomes = [_request(spec, session, prompt, log) for prompt in spec.prompts]
-            if spec.check_exactness:
-                outcomes = _checked(spec, session, outcomes, log)
+            outcomes = examined(spec, session, outcomes, log)
             return _result(spec, session, outcomes, sampler, time.perf_counter() - started)
     finally:
         sampler.close()
@@ -49,35 +48,22 @@ def _request(spec: JobSpec, session: Session, prompt: PromptSpec, log: JobLog) -
     return outcome
 
 
-def _progress(spec: JobSpec, prompt: PromptSpec, log: JobLog) -> Callable[[RoundTrace], None]:
-    """Logs each round, and a progress event every half second."""
-    tokens, rounds, told = 1, 0, time.monotonic()
+def _progress(spec: JobSpec, prompt: PromptSpec, log: JobLog) -> OnRound:
+    """Logs each round, and a progress event every half second with the output ids that are new."""
+    told_tokens, rounds, told = 0, 0, time.monotonic()
 
-    def on_round(trace: RoundTrace) -> None:
-        nonlocal tokens, rounds, told
-        tokens, rounds = tokens + trace.acceptance_length, rounds + 1
+    def on_round(trace: RoundTrace, emission: Emission) -> None:
+        nonlocal told_tokens, rounds, told
+        rounds += 1
         log.round(trace)
         if time.monotonic() - told >= PROGRESS_S:
             told = time.monotonic()
-            log.event("progress", request=prompt.id, tokens=tokens, max_new_tokens=spec.max_new_tokens, rounds=rounds)
+            ids = [choice.token for choice in emission.choices[told_tokens:]]
+            told_tokens = tokens = len(emission.choices)
+            of = {"request": prompt.id, "max_new_tokens": spec.max_new_tokens}
+            log.event("progress", **of, tokens=tokens, rounds=rounds, output_ids=ids)
 
     return on_round
-
-
-def _checked(spec: JobSpec, session: Session, outcomes: list[RequestOutcome], log: JobLog) -> list[RequestOutcome]:
-    """Each request with its exactness: fresh passes over the texts, after everything that is timed."""
-    log.event("checking")
-    session.weights.lift_cap()
-    prompts = {prompt.id: prompt.token_ids for prompt in spec.prompts}
-    first = outcomes[0].result
-    text = (*prompts[first.id], *first.output_ids[:-1])
-    tolerance = tie_tolerance(session.target, text, spec.engine.draft_k + 1)
-    checked = []
-    for outcome in outcomes:
-        result = outcome.result
-        count = check_exactness(session.target, prompts[result.id], result.output_ids, tolerance)
-        checked.append(replace(outcome, result=replace(result, exactness=count)))
-    return checked
 
 
 def _result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +16,7 @@ from device_agent.protocol import (
     AgentEvent,
     JobResult,
     JobSpec,
+    NodeTrace,
     RoundTrace,
     WireError,
     from_json,
@@ -53,9 +55,11 @@ def write_result(folder: Path, result: JobResult) -> None:
 
 
 class JobLog:
-    """events.jsonl and rounds.jsonl, open for appending; each line is flushed at once."""
+    """events.jsonl and rounds.jsonl, open for appending, each line flushed at once; nodes.jsonl when asked for."""
 
     def __init__(self, folder: Path) -> None:
+        self._nodes_file = folder / "nodes.jsonl"
+        self._nodes_file.unlink(missing_ok=True)  # as rounds
         self._events = (folder / "events.jsonl").open("a")
         self._rounds = (folder / "rounds.jsonl").open("w")  # rounds of an earlier start would count twice
 
@@ -64,6 +68,11 @@ class JobLog:
 
     def round(self, trace: RoundTrace) -> None:
         self._append(self._rounds, to_json(trace))
+
+    def nodes(self, traces: Iterable[NodeTrace]) -> None:
+        """Those of one request."""
+        with self._nodes_file.open("a") as file:
+            file.writelines(json.dumps(to_json(trace)) + "\n" for trace in traces)
 
     @staticmethod
     def _append(file: Any, line: dict[str, Any]) -> None:

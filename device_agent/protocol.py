@@ -1,9 +1,9 @@
 """What the controller and the agent say to each other: versioned JSON files, standard library only.
 
 A job folder `jobs/<attempt_id>/` holds `spec.json` (JobSpec, written by the host), `events.jsonl` (one
-AgentEvent a line, appended and flushed), `rounds.jsonl` (one RoundTrace a line), `result.json` (JobResult,
-renamed into place last), `pid`, `rc` and `log`. A pack folder `packs/<pack_hash>/` holds `model.json`
-(PackManifest) and its chunk files.
+AgentEvent a line, appended and flushed), `rounds.jsonl` (one RoundTrace a line), `nodes.jsonl` (one NodeTrace a
+line, when asked for), `result.json` (JobResult, renamed into place last), `pid`, `rc` and `log`. A pack folder
+`packs/<pack_hash>/` holds `model.json` (PackManifest) and its chunk files.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "HyperParams",
     "JobResult",
     "JobSpec",
+    "NodeTrace",
     "PackManifest",
     "PromptSpec",
     "RequestResult",
@@ -99,11 +100,12 @@ class EngineSpec:
     dram_budget_mb: float | None = None  # cap on the process, MB (10^6 bytes); None: no cap
     threads: int = 2
     n_ctx: int = 2048  # KV capacity, tokens
+    trace_nodes: bool = False  # write nodes.jsonl
 
 
 @dataclass(frozen=True)
 class SamplingSpec:
-    """How a token is chosen: the tempered distribution, cut to the tokens that all three filters keep, in this order."""
+    """How a token is chosen: the tempered distribution, cut to what the three filters keep, in this order."""
 
     temperature: float = 0.0  # 0: greedy, and nothing below matters
     top_k: int = 0  # the k best; 0: all
@@ -151,7 +153,8 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class AgentEvent:
-    """A line of events.jsonl. kinds: started, loaded, warmed_up, request_done, progress, checking, done, failed."""
+    """A line of events.jsonl. kinds: started, loaded, warmed_up, request_done, progress (with the output ids that are
+    new since the one before), checking, done, failed."""
 
     kind: str
     time_s: float  # unix time on the phone
@@ -178,6 +181,29 @@ class RoundTrace:
     read_bytes: int
     rows_projected: int
     n_kv: int
+
+
+@dataclass(frozen=True)
+class NodeTrace:
+    """One token that a round verified, the root included (ENGINE §10).
+
+    Probabilities are plain softmax, before temperature and filters. The target's come from the exactness check, so
+    that they cost nothing while timed: they are known along the emitted text, and null elsewhere or without a check.
+    """
+
+    request: str
+    round: int
+    node: int  # within the round; 0 is the root
+    parent: int  # node; -1 for the root
+    depth: int
+    rank: int  # among its siblings, as the drafter ordered them
+    token: int
+    draft_prob: float | None  # given the parent; null for what no model drafted
+    edge_prob: float | None  # the same, calibrated to acceptance
+    target_prob: float | None  # the target's, of this token after its parent
+    target_top: tuple[tuple[int, float], ...] | None  # the target's best few (token, probability) after this node
+    accepted: bool  # emitted
+    pruned_at_layer: int | None = None
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
         weights = _target_weights(spec, target_folder, plan, cap)
         target = _opened(opened, weights, spec)
         draft = _opened(opened, open_resident(draft_folder), spec) if draft_folder else None
-        yield Session(Engine(target, draft, spec.engine), target, weights, plan, cap)
+        yield Session(Engine(target, draft, spec.engine, spec.sampling), target, weights, plan, cap)
 
 
 def bandwidth_cap(spec: JobSpec) -> float | None:

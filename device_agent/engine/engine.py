@@ -3,29 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from device_agent.engine.emission import Emission
 from device_agent.engine.metrics import request_times
-from device_agent.engine.outcome import RequestOutcome
-from device_agent.engine.sampling import greedy, top_tokens
+from device_agent.engine.outcome import RequestOutcome, VerifiedTree
+from device_agent.engine.sampling import GREEDY, Sampler, check_sampling, top_tokens
 from device_agent.engine.strategy import Room, build_strategy
 from device_agent.engine.trace import RoundSpan, read_counters, trace_round
 from device_agent.engine.verifier import Verifier
 from device_agent.failure import AgentFailure
 from device_agent.model.transformer import Transformer
-from device_agent.protocol import EngineSpec, PromptSpec, RequestResult, RoundTrace
+from device_agent.protocol import EngineSpec, PromptSpec, RequestResult, RoundTrace, SamplingSpec
 
-OnRound = Callable[[RoundTrace], None]
+OnRound = Callable[[RoundTrace, Emission], None]  # a round, and all that is emitted
+
+
+@dataclass
+class _Decoding:
+    """A request under way."""
+
+    request: str
+    sampler: Sampler
+    emission: Emission
+    rounds: list[RoundTrace] = field(default_factory=list)
+    trees: list[VerifiedTree] = field(default_factory=list)
 
 
 class Engine:
     """One target, perhaps a draft, one strategy. Runs requests one after another; does not close the models."""
 
-    def __init__(self, target: Transformer, draft: Transformer | None, spec: EngineSpec) -> None:
+    def __init__(
+        self,
+        target: Transformer,
+        draft: Transformer | None,
+        spec: EngineSpec,
+        sampling: SamplingSpec = GREEDY,
+    ) -> None:
         if draft is not None and draft.n_ctx < target.n_ctx:
             raise AgentFailure("bad_spec", f"the draft's KV holds {draft.n_ctx} tokens, the target's {target.n_ctx}")
+        check_sampling(sampling)
         self._target = target
+        self._sampling = sampling
+        self._trace_nodes = spec.trace_nodes
         self._verifier = Verifier(target)
         self._strategy = build_strategy(spec, draft)
 
@@ -36,7 +57,7 @@ class Engine:
         stop_token_ids: Sequence[int],
         on_round: OnRound | None = None,
     ) -> RequestOutcome:
-        """Decode greedily until a stop token (emitted too), the limit, or a full KV cache.
+        """Decode until a stop token (emitted too), the limit, or a full KV cache.
 
         Raises AgentFailure: bad_spec for a prompt that does not fit, nan_logits, and what the weight source raises.
         """
@@ -45,12 +66,14 @@ class Engine:
         self._strategy.begin(prompt.token_ids)
         logits = self._verifier.begin(prompt.token_ids)
         emission = Emission(max_new_tokens, frozenset(stop_token_ids))
-        emission.add([greedy(logits, self._target.name)])
+        sampler = Sampler(self._sampling, prompt.id, self._target.name)
+        emission.add([sampler.choose(logits, 0)])
         first_s = perf_counter()
         top5 = top_tokens(logits, 5)
-        rounds = self._decode(prompt.id, emission, on_round)
+        decoding = _Decoding(prompt.id, sampler, emission)
+        self._decode(decoding, on_round)
         end_s = perf_counter()
-        times = request_times(first_s - start_s, end_s - first_s, len(emission.choices), rounds)
+        times = request_times(first_s - start_s, end_s - first_s, len(emission.choices), decoding.rounds)
         result = RequestResult(
             id=prompt.id,
             prompt_tokens=len(prompt.token_ids),
@@ -61,26 +84,28 @@ class Engine:
             exactness=None,
             **times,
         )
-        return RequestOutcome(result, tuple(rounds), first_s, end_s)
+        return RequestOutcome(result, tuple(decoding.rounds), first_s, end_s, tuple(decoding.trees))
 
-    def _decode(self, request: str, emission: Emission, on_round: OnRound | None) -> list[RoundTrace]:
-        rounds: list[RoundTrace] = []
-        while emission.stop_reason is None and self._verifier.cache.room > 0:
-            rounds.append(self._round((request, len(rounds)), emission))
+    def _decode(self, decoding: _Decoding, on_round: OnRound | None) -> None:
+        while decoding.emission.stop_reason is None and self._verifier.cache.room > 0:
+            self._round(decoding)
             if on_round is not None:
-                on_round(rounds[-1])
-        return rounds
+                on_round(decoding.rounds[-1], decoding.emission)
 
-    def _round(self, name: tuple[str, int], emission: Emission) -> RoundTrace:
-        start, cache = read_counters(self._target), self._verifier.cache
-        spare = cache.room - 1  # the root takes one slot
+    def _round(self, decoding: _Decoding) -> None:
+        start, cache, emission = read_counters(self._target), self._verifier.cache, decoding.emission
+        spare, emitted = cache.room - 1, len(emission.choices)  # the root takes one slot
         proposal = self._strategy.propose(emission.last, Room(min(emission.remaining - 1, spare), spare))
         drafted_s, n_kv = perf_counter(), cache.length + len(proposal.tree)
-        verdict = self._verifier.verify(proposal.tree)
-        emitted = emission.add(verdict.choices)
+        sampler = decoding.sampler
+        verdict = self._verifier.verify(proposal.tree, lambda logits, depth: sampler.choose(logits, emitted + depth))
+        accepted = min(emission.add(verdict.choices), len(verdict.path) - 1)
         self._strategy.settle(proposal.tree, verdict.path)
         span = RoundSpan(start, drafted_s, read_counters(self._target))
-        return trace_round(span, name, proposal, min(emitted, len(verdict.path) - 1), n_kv)
+        name = (decoding.request, len(decoding.rounds))
+        decoding.rounds.append(trace_round(span, name, proposal, accepted, n_kv))
+        if self._trace_nodes:
+            decoding.trees.append(VerifiedTree(proposal.tree, verdict.path[: accepted + 1], emitted - 1))
 
     def _check(self, prompt: PromptSpec, max_new_tokens: int) -> None:
         n, n_vocab = len(prompt.token_ids), self._target.source.manifest.hyper.n_vocab

@@ -1,7 +1,7 @@
 """Whether an emitted text is what the target itself would say, position by position along that text.
 
 Kernels round differently for different batch sizes, so two logits closer than that noise may swap: a tie. How
-large the noise is gets measured, on the model and device at hand, not assumed.
+large the noise is gets measured, on the model and device at hand, not assumed; judging.py says what follows from it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from device_agent.engine.sampling import greedy
+from device_agent.engine.judging import Judgement, Standing
 from device_agent.kernels.base import Floats
 from device_agent.model.transformer import TokenBatch, Transformer, causal_batch
 from device_agent.protocol import ExactnessCount
@@ -34,30 +34,26 @@ def tie_tolerance(target: Transformer, text: Sequence[int], round_tokens: int) -
     return 2 * float(max(np.abs(a - b).max() for a, b in ((whole, singly), (whole, in_rounds), (in_rounds, singly))))
 
 
-def check_exactness(
-    target: Transformer, prompt: Sequence[int], output: Sequence[int], tolerance: float
-) -> ExactnessCount:
-    """Compare `output` with the target's choices in one fresh pass over `prompt` + `output`."""
-    gaps = [*_gaps(target, prompt, output)]
-    diverged = [i for i, gap in enumerate(gaps) if gap > tolerance]
-    exact = sum(gap == 0 for gap in gaps)
+def reference_rows(target: Transformer, prompt: Sequence[int], output: Sequence[int]) -> Iterator[Floats]:
+    """The target's logits (n_vocab,) where each of `output` was chosen, in one fresh pass over both texts.
+
+    A row holds until the next one is asked for.
+    """
+    states = target.forward(causal_batch([*prompt, *output[:-1]]))[len(prompt) - 1 :]
+    for start in range(0, len(output), ROWS_AT_ONCE):
+        yield from target.project(states[start : start + ROWS_AT_ONCE])
+
+
+def count_exactness(judgements: Sequence[Judgement], tolerance: float) -> ExactnessCount:
+    """One judgement a position."""
+    found = [judgement.standing for judgement in judgements]
     return ExactnessCount(
-        exact_tokens=exact,
-        tie_tokens=len(gaps) - exact - len(diverged),
-        diverged_tokens=len(diverged),
-        diverged_at=diverged[0] if diverged else None,
+        exact_tokens=found.count(Standing.EXACT),
+        tie_tokens=found.count(Standing.TIE),
+        diverged_tokens=found.count(Standing.DIVERGED),
+        diverged_at=found.index(Standing.DIVERGED) if Standing.DIVERGED in found else None,
         tie_tolerance=tolerance,
     )
-
-
-def _gaps(target: Transformer, prompt: Sequence[int], output: Sequence[int]) -> Iterator[float]:
-    """For each output token, how far its logit lies below the best one."""
-    text = [*prompt, *output[:-1]]
-    states = target.forward(causal_batch(text))[len(prompt) - 1 :]
-    for start in range(0, len(output), ROWS_AT_ONCE):
-        rows = target.project(states[start : start + ROWS_AT_ONCE])
-        for row, token in zip(rows, output[start : start + ROWS_AT_ONCE], strict=True):
-            yield float(row[greedy(row, target.name).token] - row[token])
 
 
 def _tail(text: Sequence[int], start: int, stop: int) -> TokenBatch:

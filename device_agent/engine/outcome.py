@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from device_agent.engine.tree import TokenTree
 from device_agent.protocol import RequestResult, RoundTrace
+
+
+@dataclass(frozen=True)
+class VerifiedTree:
+    """What one round verified."""
+
+    tree: TokenTree
+    path: tuple[int, ...]  # emitted nodes, the root first
+    root_index: int  # of the root among the output tokens
 
 
 @dataclass(frozen=True)
@@ -15,3 +25,4 @@ class RequestOutcome:
     rounds: tuple[RoundTrace, ...]
     decode_start_s: float  # time.perf_counter() at the first token
     decode_end_s: float  # at the last
+    trees: tuple[VerifiedTree, ...] = ()  # one a round, if nodes are traced

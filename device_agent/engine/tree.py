@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from device_agent.kernels.base import Positions, Visible
@@ -38,6 +40,14 @@ class TokenTree:
     def child(self, node: int, token: int) -> int | None:
         """The child of `node` that carries `token`."""
         return self._children[node].get(token)
+
+    def children(self, node: int) -> Mapping[int, int]:
+        """Token → child of `node`, the most likely first."""
+        return self._children[node]
+
+    def rank(self, node: int) -> int:
+        """How many siblings came before it; 0 for the root."""
+        return list(self._children[self.parents[node]]).index(self.tokens[node]) if node else 0
 
     def favourite_path(self) -> list[int]:
         """From the root along each node's first child: the drafter's most probable continuation."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from device_agent.engine.kv_cache import KvCache
-from device_agent.engine.sampling import Choice, greedy
+from device_agent.engine.sampling import Choice
 from device_agent.engine.tree import TokenTree
 from device_agent.kernels.base import Floats
 from device_agent.model.transformer import TokenBatch, Transformer, causal_batch
+
+Choose = Callable[[Floats, int], Choice]  # logits (n_vocab,) after a node, and the node's depth
 
 
 @dataclass(frozen=True)
@@ -35,29 +37,28 @@ class Verifier:
         logits: Floats = self.model.project(states[-1:])[0]
         return logits
 
-    def verify(self, tree: TokenTree) -> Verdict:
+    def verify(self, tree: TokenTree, choose: Choose) -> Verdict:
         """One pass over the whole tree, then a walk down; the KV of the path stays, the rest is dropped."""
         past, nodes = self.cache.length, range(len(tree))
         visible = np.ones((len(tree), past + len(tree)), np.bool_)
         visible[:, past:] = tree.ancestry()
         ids = np.array(tree.tokens, np.int32)
         batch = TokenBatch(ids, tree.positions(past), self.cache.scratch(nodes), visible)
-        verdict = self._walk(tree, self.model.forward(batch))
+        verdict = self._walk(tree, self.model.forward(batch), choose)
         self.cache.accept(verdict.path)
         return verdict
 
-    def _walk(self, tree: TokenTree, states: Floats) -> Verdict:
+    def _walk(self, tree: TokenTree, states: Floats, choose: Choose) -> Verdict:
         """Follow the target's choices. Projects the drafter's favourite path at once, other nodes when reached."""
-        known = self._choices(tree.favourite_path(), states)
+        favourites = tree.favourite_path()
+        rows = dict(zip(favourites, self.model.project(states[favourites]), strict=True))
         path: list[int] = []
+        choices: list[Choice] = []
         node: int | None = 0
         while node is not None:
+            if node not in rows:  # a walk that left the favourite path never comes back to it
+                rows = {node: self.model.project(states[[node]])[0]}
             path.append(node)
-            if node not in known:
-                known |= self._choices([node], states)
-            node = tree.child(node, known[node].token)
-        return Verdict(tuple(path), tuple(known[node] for node in path))
-
-    def _choices(self, nodes: list[int], states: Floats) -> dict[int, Choice]:
-        logits = self.model.project(states[nodes])
-        return {node: greedy(row, self.model.name) for node, row in zip(nodes, logits, strict=True)}
+            choices.append(choose(rows[node], tree.depths[node]))
+            node = tree.child(node, choices[-1].token)
+        return Verdict(tuple(path), tuple(choices))
