@@ -93,8 +93,10 @@ class DraftingSpec:
 class EngineSpec:
     """One engine setting: what a trial compares."""
 
-    strategy: str = "autoregressive"  # autoregressive | chain
-    draft_k: int = 0  # chain: draft tokens a round
+    strategy: str = "autoregressive"  # a file of engine/strategies
+    draft_k: int = 0  # chain, prompt_lookup: draft tokens a round
+    draft_widths: tuple[int, ...] = ()  # static_tree: children of each node, by depth
+    draft_ngram: int = 0  # prompt_lookup: tokens of the longest n-gram looked up
     drafting: DraftingSpec = DraftingSpec()
     storage: StorageSpec = StorageSpec()
     dram_budget_mb: float | None = None  # cap on the process, MB (10^6 bytes); None: no cap

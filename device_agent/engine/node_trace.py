@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
 from device_agent.engine.outcome import RequestOutcome
-from device_agent.engine.sampling import top_tokens
+from device_agent.engine.sampling import log_sum_exp, top_tokens
 from device_agent.kernels.base import Floats
 from device_agent.protocol import NodeTrace
 
@@ -58,8 +57,7 @@ class NodeTracer:
 
     def _note(self, name: Name, row: Floats) -> None:
         number, node = name
-        best = top_tokens(row, TOP)
-        log_sum = best[0][1] + float(np.log(np.exp(row - best[0][1]).sum()))
-        self._top[name] = tuple((token, float(np.exp(logit - log_sum))) for token, logit in best)
+        log_sum = log_sum_exp(row)
+        self._top[name] = tuple((token, math.exp(logit - log_sum)) for token, logit in top_tokens(row, TOP))
         for token, child in self._trees[number].tree.children(node).items():
-            self._probs[number, child] = float(np.exp(row[token] - log_sum))
+            self._probs[number, child] = math.exp(float(row[token]) - log_sum)

@@ -104,6 +104,24 @@ def top_tokens(logits: Floats, count: int) -> tuple[tuple[int, float], ...]:
     return tuple((int(i), float(logits[i])) for i in best)
 
 
+def likely_tokens(logits: Floats, count: int, probabilities: bool, model: str) -> tuple[tuple[int, float | None], ...]:
+    """The `count` best tokens of `logits` (n_vocab,), best first, with their softmax if `probabilities` are wanted.
+
+    Raises AgentFailure nan_logits naming the model.
+    """
+    best = top_tokens(logits, count)
+    _refuse_nan(best[0][0], logits, model)
+    if not probabilities:
+        return tuple((token, None) for token, _ in best)
+    log_sum = log_sum_exp(logits)
+    return tuple((token, math.exp(logit - log_sum)) for token, logit in best)
+
+
+def log_sum_exp(logits: Floats) -> float:
+    best = float(logits.max())
+    return best + math.log(float(np.exp(logits - best).sum()))
+
+
 def _drawn(scaled: Doubles, kept_from: float, uniform: float, temperature: float) -> Choice:
     ids = np.flatnonzero(scaled >= kept_from)
     sums = np.cumsum(np.exp(scaled[ids]))

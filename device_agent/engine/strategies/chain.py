@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from device_agent.engine.drafter import Drafter
-from device_agent.engine.sampling import greedy
+from device_agent.engine.sampling import likely_tokens
 from device_agent.engine.strategy import Proposal, Room
 from device_agent.engine.tree import TokenTree
 from device_agent.failure import AgentFailure
@@ -14,9 +14,10 @@ from device_agent.protocol import EngineSpec
 
 
 class Chain:
-    def __init__(self, drafter: Drafter, k: int) -> None:
+    def __init__(self, drafter: Drafter, k: int, probabilities: bool) -> None:
         self._drafter = drafter
         self._k = k
+        self._probabilities = probabilities
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._drafter.begin(prompt)
@@ -26,7 +27,8 @@ class Chain:
         depth = max(0, min(self._k, room.depth, room.nodes, self._drafter.room))
         for _ in range(depth):
             logits = self._drafter.expand(tree, [node])
-            node = tree.add(greedy(logits[0], self._drafter.model.name).token, node)
+            token, prob = likely_tokens(logits[0], 1, self._probabilities, self._drafter.model.name)[0]
+            node = tree.add(token, node, prob)
         return Proposal(tree, draft_passes=depth, nodes_drafted=depth)
 
     def settle(self, tree: TokenTree, path: Sequence[int]) -> None:
@@ -38,4 +40,4 @@ def build(spec: EngineSpec, draft: Transformer | None) -> Chain:
         raise AgentFailure("bad_spec", "strategy 'chain' needs a draft model, and this job has none")
     if spec.draft_k < 1:
         raise AgentFailure("bad_spec", f"strategy 'chain' drafts at least 1 token a round, not {spec.draft_k}")
-    return Chain(Drafter(draft), spec.draft_k)
+    return Chain(Drafter(draft), spec.draft_k, spec.trace_nodes)
