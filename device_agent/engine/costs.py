@@ -1,0 +1,96 @@
+"""What passes and rounds cost on the device that runs: piecewise-linear curves, measured first and refined online."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from device_agent.engine.growth import Array
+from device_agent.protocol import EnergySpec
+
+OWN = 0.3  # weight of a new observation at its own batch size
+OTHERS = 0.1  # and at all others: a device that slows down does so for every size
+OUTLIER = 3.0  # an observation counts as at most this many times the expectation, or as little
+
+
+class CostCurve:
+    """Seconds of a pass by its number of tokens, plus what each attended KV slot adds to each token."""
+
+    def __init__(self, seconds: Mapping[int, float], per_slot_s: float = 0.0) -> None:
+        self._sizes: Array = np.array(sorted(seconds), np.float64)
+        self._seconds: Array = np.array([seconds[size] for size in sorted(seconds)])
+        self._per_slot_s = per_slot_s
+
+    def seconds(self, tokens: Array, n_kv: int = 0) -> Array:
+        """Of passes over `tokens` (k,), each attending to `n_kv` slots."""
+        rising = np.maximum.accumulate(self._seconds)
+        inside = np.interp(tokens, self._sizes, rising)
+        beyond = np.maximum(0, tokens - self._sizes[-1]) * rising[-1] / self._sizes[-1]
+        found: Array = inside + beyond + tokens * n_kv * self._per_slot_s
+        return found
+
+    def observe(self, tokens: int, n_kv: int, seconds: float) -> None:
+        """A pass took `seconds`."""
+        expected = float(self.seconds(np.array([float(tokens)]), n_kv)[0])
+        surprise = np.clip(seconds / expected, 1 / OUTLIER, OUTLIER) - 1
+        self._seconds *= 1 + surprise * (OTHERS + (OWN - OTHERS) * self._nearness(tokens))
+
+    def table(self) -> dict[str, float]:
+        """Seconds by size, for the record."""
+        return {
+            f"{size:.0f}": round(float(seconds), 6) for size, seconds in zip(self._sizes, self._seconds, strict=True)
+        }
+
+    def _nearness(self, tokens: int) -> Array:
+        """(sizes,): 1 at a measured size, shared between the two around one that was not."""
+        unit = np.eye(len(self._sizes))
+        return np.array([np.interp(tokens, self._sizes, row) for row in unit])
+
+
+@dataclass(frozen=True)
+class FlashLoad:
+    """What a round reads."""
+
+    nbytes: int = 0  # streamed layers, bytes; 0: resident
+    layers: int = 1  # that they are
+    ahead: int = 0  # layers that the ring takes while nothing is verified; 0: reading stops between rounds
+
+    def seconds(self, bytes_per_s: float | None) -> float:
+        return self.nbytes / bytes_per_s if bytes_per_s else 0.0
+
+
+@dataclass(frozen=True)
+class RoundModel:
+    """C of one round: reading hides behind drafting as far as the ring goes, and verification behind reading."""
+
+    draft: CostCurve
+    verify: CostCurve
+    project: CostCurve
+    load: FlashLoad
+    bandwidth: Callable[[], float | None]  # bytes/s in force; None: not known yet
+    energy: EnergySpec
+    cores: int
+
+    def seconds(self, draft_s: float, sizes: Array, gains: Array, n_kv: int) -> Array:
+        """Of rounds that draft for `draft_s`, verify `sizes` tokens and emit `gains`.
+
+        The closed form of pipeline_model.round_seconds for equal layers.
+        """
+        verify_s = self.verify.seconds(sizes, n_kv)
+        between_s = draft_s + self.project.seconds(gains)
+        read_s = self.load.seconds(self.bandwidth())
+        layer_s = read_s / self.load.layers
+        waited = np.where(between_s >= layer_s, 0.0, layer_s) if self.load.ahead else layer_s
+        left_s = read_s - np.minimum(between_s, self.load.ahead * layer_s)
+        found: Array = between_s + np.maximum(verify_s + waited, left_s + verify_s / self.load.layers)
+        return found
+
+    def joules(self, draft_s: float, sizes: Array, gains: Array, n_kv: int, seconds: Array) -> Array:
+        """By the phone's stated power model; `seconds`: how long the rounds last."""
+        busy_s = draft_s + self.project.seconds(gains) + self.verify.seconds(sizes, n_kv)
+        power = self.energy
+        constant = power.flash_j_per_gb * self.load.nbytes / 1e9
+        found: Array = power.idle_w * seconds + power.cpu_w_per_core * self.cores * busy_s + constant
+        return found
