@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from device_agent.failure import AgentFailure
-from device_agent.protocol import EngineSpec, HyperParams, PackManifest
+from device_agent.layer_split import MIN_RING_SLOTS, FlashCosts, LayerSplit, ring_only, split_layers
+from device_agent.pipeline_model import RoundCosts
+from device_agent.protocol import EngineSpec, HyperParams, PackManifest, StorageSpec
 
 MB = 1_000_000
 INTERPRETER = 60 * MB  # Python, numpy, ggml and this program, measured on x86-64 Linux
@@ -14,7 +17,6 @@ GRAPHS = 10 * MB  # cached compute graphs of one model (kernels.decoder.CACHED_L
 MAX_ROWS = 64  # kernels.base.MAX_ROWS: tokens of one kernel call
 KV_STEP = 128  # kernels.base.KV_STEP
 PROJECTED_ROWS = 16  # logits held at once: a round's favourite path, or the exactness check's rows and copies
-MIN_RING_SLOTS = 2  # one to read into while the other is computed on
 
 
 @dataclass(frozen=True)
@@ -22,9 +24,17 @@ class DramPlan:
     """Bytes by purpose, and what the layers get."""
 
     parts: dict[str, int]
-    ring_slots: int  # 0: all layers pinned
-    pinned_layers: int
+    layers: LayerSplit
     budget: int | None
+    mapped: int = 0  # mmap: layers that may stay mapped at a time
+
+    @property
+    def ring_slots(self) -> int:
+        return self.layers.slots
+
+    @property
+    def pinned_layers(self) -> int:
+        return len(self.layers.pinned)
 
     @property
     def total(self) -> int:
@@ -34,29 +44,59 @@ class DramPlan:
         """For JobResult.plan, in MB (10^6 bytes)."""
         sizes = {f"{name}_mb": round(nbytes / MB, 1) for name, nbytes in self.parts.items()}
         budget = {} if self.budget is None else {"budget_mb": round(self.budget / MB, 1)}
-        layers = {"ring_slots": self.ring_slots, "pinned_layers": self.pinned_layers}
-        return sizes | budget | layers | {"total_mb": round(self.total / MB, 1)}
+        mapped = {"mapped_layers": self.mapped} if self.mapped else {}
+        pinned = {"pinned_layers": self.pinned_layers, "pinned": list(self.layers.pinned)}
+        return (
+            sizes | budget | mapped | {"ring_slots": self.ring_slots} | pinned | {"total_mb": round(self.total / MB, 1)}
+        )
 
 
 def plan_dram(target: PackManifest, draft: PackManifest | None, engine: EngineSpec) -> DramPlan:
-    """The plan for `engine`; the ring gets as many slots as it asks for and the budget allows.
+    """The plan for `engine`; what the fixed parts leave of the budget is split between ring and pinned layers.
 
     Raises AgentFailure(budget_too_small) naming the budget that would do.
     """
     fixed = _fixed_parts(target, draft, engine.n_ctx)
     budget = None if engine.dram_budget_mb is None else int(engine.dram_budget_mb * MB)
-    layers = _layer_sizes(target)
-    if engine.storage.mode == "resident":
-        plan = DramPlan(fixed | {"target_layers": sum(layers)}, 0, len(layers), budget)
+    layers, mode = layer_sizes(target), engine.storage.mode
+    if mode == "resident":
+        plan = DramPlan(fixed | {"target_layers": sum(layers)}, LayerSplit(0, 0, tuple(range(len(layers)))), budget)
         _refuse_beyond(budget, plan.total, "resident layers; storage mode flash needs less")
         return plan
-    slot = max(layers)
-    least = sum(fixed.values()) + MIN_RING_SLOTS * slot
-    _refuse_beyond(budget, least, f"{MIN_RING_SLOTS} ring slots of {slot / MB:.1f} MB")
-    slots = engine.storage.ring_slots
-    if budget is not None:
-        slots = min(slots, (budget - sum(fixed.values())) // slot)
-    return DramPlan(fixed | {"target_ring": slots * slot}, slots, 0, budget)
+    largest = max(layers)
+    least = sum(fixed.values()) + MIN_RING_SLOTS * largest
+    _refuse_beyond(budget, least, f"{MIN_RING_SLOTS} ring slots of {largest / MB:.1f} MB")
+    if mode == "mmap":
+        return _mapped(fixed, layers, budget)
+    split = _split(layers, None if budget is None else budget - sum(fixed.values()), engine.storage)
+    pinned = sum(layers[index] for index in split.pinned)
+    return DramPlan(fixed | {"target_ring": split.ring_bytes, "target_pinned": pinned}, split, budget)
+
+
+def _mapped(fixed: dict[str, int], layers: tuple[int, ...], budget: int | None) -> DramPlan:
+    """With a budget, as many layers may stay mapped as fit; without one, the page cache may keep them all."""
+    most = len(layers) if budget is None else min(len(layers), (budget - sum(fixed.values())) // max(layers))
+    parts = fixed | {"target_mapped": min(sum(layers), most * max(layers))}
+    return DramPlan(parts, LayerSplit(0, 0, ()), budget, most)
+
+
+def _split(layers: tuple[int, ...], spare: int | None, storage: StorageSpec) -> LayerSplit:
+    """Without a budget nothing is spare: the ring is as asked for."""
+    asked = storage.ring_slots
+    if spare is not None and storage.pinning:
+        return split_layers(layers, spare, flash_costs(layers, storage))
+    if spare is not None and storage.prefetch:
+        return ring_only(layers, spare, flash_costs(layers, storage))
+    slots = asked if spare is None else min(asked, spare // max(layers))
+    return LayerSplit(slots, max(layers), ())
+
+
+def flash_costs(layers: Sequence[int], storage: StorageSpec) -> FlashCosts:
+    """A usual round by the calibrated costs, at the cap if there is one."""
+    costs = storage.costs
+    speed = min(costs.bandwidth_mb_s, storage.flash_bandwidth_mb_s or costs.bandwidth_mb_s)
+    compute_s = costs.compute_ns_per_byte * 1e-9 * sum(layers) / len(layers)
+    return FlashCosts(speed * MB, RoundCosts(compute_s, costs.draft_s, costs.projection_s), storage.prefetch)
 
 
 def _refuse_beyond(budget: int | None, needed: int, what: str) -> None:
@@ -73,7 +113,7 @@ def _fixed_parts(target: PackManifest, draft: PackManifest | None, n_ctx: int) -
     parts = {"interpreter": INTERPRETER, "target_output": _resident_extents(target)}
     parts |= {"target_kv": _kv(target.hyper, n_ctx), "target_compute": _compute(target.hyper, n_ctx)}
     if draft is not None:
-        parts["draft_weights"] = _resident_extents(draft) + sum(_layer_sizes(draft))
+        parts["draft_weights"] = _resident_extents(draft) + sum(layer_sizes(draft))
         parts |= {"draft_kv": _kv(draft.hyper, n_ctx), "draft_compute": _compute(draft.hyper, n_ctx)}
     return parts
 
@@ -83,8 +123,9 @@ def _resident_extents(manifest: PackManifest) -> int:
     return sizes["globals"] + sizes.get("output", sizes["embedding"])
 
 
-def _layer_sizes(manifest: PackManifest) -> list[int]:
-    return [extent.nbytes for extent in manifest.extents if extent.name.startswith("layer.")]
+def layer_sizes(manifest: PackManifest) -> tuple[int, ...]:
+    """Bytes of layers 0..L-1."""
+    return tuple(extent.nbytes for extent in manifest.extents if extent.name.startswith("layer."))
 
 
 def _kv(hyper: HyperParams, n_ctx: int) -> int:

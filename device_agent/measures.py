@@ -6,10 +6,12 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
-from device_agent.dram_plan import MB
+from device_agent.dram_plan import MB, layer_sizes
 from device_agent.engine.metrics import energy_metrics, exactness_metrics, trial_metrics
 from device_agent.engine.outcome import RequestOutcome
+from device_agent.engine.pipeline import pipeline_efficiency
 from device_agent.kernels import ggml
+from device_agent.layer_split import stream_of
 from device_agent.protocol import ExactnessCount, JobSpec
 from device_agent.session import Session
 from device_agent.telemetry.energy import CpuSampler, gross_joules
@@ -22,13 +24,27 @@ def job_metrics(
     spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome], sampler: CpuSampler
 ) -> dict[str, float]:
     """What the timed requests say; keys without a value are absent."""
-    metrics = trial_metrics(outcomes, session.cap_mb_s or session.weights.measured_mb_s)
+    bandwidth = session.cap_mb_s or session.weights.measured_mb_s
+    metrics = trial_metrics(outcomes, bandwidth)
+    if (efficiency := _efficiency(spec, session, outcomes, bandwidth)) is not None:
+        metrics["pipeline_efficiency"] = efficiency
     if spec.energy.method == "model":
         windows = [(outcome.decode_start_s, outcome.decode_end_s) for outcome in outcomes]
         joules = gross_joules(spec.energy, sampler, windows, int(metrics["flash_read_bytes"]))
         metrics |= energy_metrics(joules, spec.energy.idle_w, outcomes)
     counts = [outcome.result.exactness for outcome in outcomes if outcome.result.exactness]
     return metrics | (exactness_metrics(counts) if counts else {}) | {"peak_rss_mb": peak_rss_bytes() / MB}
+
+
+def _efficiency(
+    spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome], bandwidth_mb_s: float | None
+) -> float | None:
+    """For layers that come through the ring: nothing else has a pipeline to model."""
+    if not session.plan.ring_slots or not bandwidth_mb_s:
+        return None
+    layers = layer_sizes(session.weights.manifest)
+    stream = stream_of(layers, session.plan.layers, bandwidth_mb_s * MB, spec.engine.storage.prefetch)
+    return pipeline_efficiency(outcomes, stream)
 
 
 def job_tags(spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome], peak_mb: float) -> dict[str, str]:
@@ -42,6 +58,8 @@ def job_tags(spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome]
         tags["flash_cap_mb_s"] = f"{session.cap_mb_s:g}"
     if spec.engine.dram_budget_mb and peak_mb > spec.engine.dram_budget_mb * OVER_BUDGET:
         tags["void.peak_rss_mb"] = f"over the budget of {spec.engine.dram_budget_mb:g} MB by more than 10 %"
+    if spec.engine.storage.mode == "mmap" and spec.flash_profile_mb_s:
+        tags["void.tpot_s"] = f"page faults cannot be held to this phone's {spec.flash_profile_mb_s:g} MB/s"
     return tags
 
 

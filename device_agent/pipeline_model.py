@@ -35,13 +35,14 @@ class RoundCosts:
 
 
 class Pipeline:
-    """The reader and the kernels on one clock, from an empty ring on."""
+    """The reader and the kernels on one clock, from an empty ring on, or from what prefetch left in it."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, ring_full: bool = False) -> None:
         self.now_s = 0.0
         self._stream = stream
-        self._read_s = 0.0  # when the reader finished its last layer
-        self._freed = deque([0.0] * stream.slots, stream.slots)  # when the last `slots` layers were given back
+        since = -sum(stream.read_s) if ring_full and stream.prefetch else 0.0
+        self._read_s = since  # when the reader finished its last layer
+        self._freed = deque([since] * stream.slots, stream.slots)  # when the last `slots` layers were given back
 
     def round(self, costs: RoundCosts) -> float:
         """Seconds of the next round."""
@@ -75,6 +76,6 @@ def round_seconds(stream: Stream, compute_s: float, draft_s: float = 0.0, projec
 
 
 def total_seconds(stream: Stream, rounds: Iterable[RoundCosts]) -> float:
-    """Seconds of these rounds one after another, from an empty ring on."""
-    pipeline = Pipeline(stream)
+    """Seconds of these rounds one after another, right after another pass."""
+    pipeline = Pipeline(stream, ring_full=True)
     return sum(pipeline.round(costs) for costs in rounds)

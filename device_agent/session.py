@@ -9,6 +9,7 @@ from pathlib import Path
 
 from device_agent.dram_plan import DramPlan, plan_dram
 from device_agent.engine.engine import Engine
+from device_agent.model.mapped_weights import MappedWeights, open_mapped
 from device_agent.model.pack import open_pack
 from device_agent.model.transformer import Transformer, open_transformer
 from device_agent.model.weights import PackWeights, open_resident, open_streamed
@@ -19,7 +20,7 @@ from device_agent.protocol import JobSpec
 class Session:
     engine: Engine
     target: Transformer
-    weights: PackWeights  # the target's
+    weights: PackWeights | MappedWeights  # the target's
     plan: DramPlan
     cap_mb_s: float | None  # flash bandwidth in force; None: the disk's own
 
@@ -48,13 +49,16 @@ def bandwidth_cap(spec: JobSpec) -> float | None:
     return min(caps) if caps else None
 
 
-def _target_weights(spec: JobSpec, folder: Path, plan: DramPlan, cap: float | None) -> PackWeights:
-    if spec.engine.storage.mode == "resident":
+def _target_weights(spec: JobSpec, folder: Path, plan: DramPlan, cap: float | None) -> PackWeights | MappedWeights:
+    storage = spec.engine.storage
+    if storage.mode == "resident":
         return open_resident(folder)
-    return open_streamed(folder, plan.ring_slots, spec.engine.storage.chunk_kib, cap)
+    if storage.mode == "mmap":
+        return open_mapped(folder, plan.mapped)
+    return open_streamed(folder, plan.ring_slots, storage.chunk_kib, cap, plan.layers.pinned, storage.prefetch)
 
 
-def _opened(stack: ExitStack, weights: PackWeights, spec: JobSpec) -> Transformer:
+def _opened(stack: ExitStack, weights: PackWeights | MappedWeights, spec: JobSpec) -> Transformer:
     stack.callback(weights.close)  # closing twice is harmless, and the kernels may refuse to open
     model = open_transformer(weights, spec.engine.n_ctx, spec.engine.threads)
     stack.callback(model.close)

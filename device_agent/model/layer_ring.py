@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from device_agent.failure import AgentFailure
@@ -28,8 +28,8 @@ class LayerRing:
     An error of the reader reaches the consumer at the layer that it hit; nobody waits for a dead reader.
     """
 
-    def __init__(self, reader: ExtentReader, layers: Sequence[ExtentSpec], n_slots: int) -> None:
-        size = max(extent.nbytes for extent in layers)
+    def __init__(self, reader: ExtentReader, layers: Mapping[int, ExtentSpec], n_slots: int) -> None:
+        size = max(extent.nbytes for extent in layers.values())
         self._reader, self._layers = reader, layers
         self._free = [Region(size) for _ in range(n_slots)]
         self._wanted: deque[int] = deque()

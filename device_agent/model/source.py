@@ -16,10 +16,20 @@ Ids = np.ndarray[Any, np.dtype[np.int32]]
 class WeightSource(Protocol):
     """The weights of one pack, resident or streamed. A tensor's address is its extent's plus TensorSpec.offset."""
 
-    manifest: PackManifest
-    resident: bool  # layer() never waits and gives the same address each time: one graph then spans all layers
-    read_bytes: int  # layer bytes that passes consumed so far
-    read_wait_s: float  # seconds that layer() waited so far
+    @property
+    def manifest(self) -> PackManifest: ...
+
+    @property
+    def resident(self) -> bool:
+        """layer() never waits and gives the same address each time: one graph then spans all layers."""
+
+    @property
+    def read_bytes(self) -> int:
+        """Layer bytes that passes consumed so far."""
+
+    @property
+    def read_wait_s(self) -> float:
+        """Seconds that layer() waited so far."""
 
     def begin_pass(self) -> None:
         """All layers will be asked for once, in order 0..L-1: the reader may start or go on."""

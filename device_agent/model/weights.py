@@ -21,9 +21,21 @@ MB = 1_000_000
 
 
 class PackWeights:
-    """`source.WeightSource`: all layers pinned is resident storage, none pinned is flash storage."""
+    """`source.WeightSource`: layers of `pinned` stay in DRAM, all others come through a ring of `ring_slots`.
 
-    def __init__(self, pack: Pack, pinned: Collection[int], ring_slots: int, chunk_kib: int, pacer: Pacer | None):
+    With `prefetch` a pass begins with layers already waiting: the reader goes on with the next pass's while nothing
+    asks for them. It may belong to another request or a check: every pass takes all layers in order.
+    """
+
+    def __init__(
+        self,
+        pack: Pack,
+        pinned: Collection[int],
+        ring_slots: int,
+        chunk_kib: int,
+        pacer: Pacer | None,
+        prefetch: bool = False,
+    ) -> None:
         self.manifest: PackManifest = pack.manifest
         self.read_bytes, self.read_wait_s = 0, 0.0
         self._pack, self._pacer = pack, pacer
@@ -32,10 +44,11 @@ class PackWeights:
         self._streamer = ExtentReader(pack.folder, piece_bytes, pacer)
         self._extents = {name: self._load(pack.extents[name]) for name in _always_resident(pack)}
         self._pinned = {index: self._load(pack.layers[index]) for index in sorted(pinned)}
-        self._streamed = [index for index in range(len(pack.layers)) if index not in self._pinned]
+        self._streamed = {index: layer for index, layer in enumerate(pack.layers) if index not in self._pinned}
+        self._passes_ahead = 1 if prefetch else 0
         self.resident = not self._streamed
         self._embedding = EmbeddingRows(pack, self._extents.get("embedding"))
-        self._ring = LayerRing(self._streamer, pack.layers, ring_slots) if self._streamed else None
+        self._ring = LayerRing(self._streamer, self._streamed, ring_slots) if self._streamed else None
 
     @property
     def io_mode(self) -> str:
@@ -50,9 +63,11 @@ class PackWeights:
     def begin_pass(self) -> None:
         if not self._ring:
             return
-        if self._ring.outstanding:
+        ahead, rest = divmod(self._ring.outstanding, len(self._streamed))
+        if rest or ahead > self._passes_ahead:
             raise AgentFailure("engine_error", "a pass began before the one before had taken all its layers")
-        self._ring.request(self._streamed)
+        for _ in range(1 + self._passes_ahead - ahead):
+            self._ring.request(self._streamed)
 
     @contextmanager
     def layer(self, index: int) -> Iterator[int]:
@@ -99,10 +114,17 @@ def open_resident(folder: Path) -> PackWeights:
     return PackWeights(pack, range(len(pack.layers)), ring_slots=0, chunk_kib=4096, pacer=None)
 
 
-def open_streamed(folder: Path, ring_slots: int, chunk_kib: int, cap_mb_s: float | None) -> PackWeights:
+def open_streamed(
+    folder: Path,
+    ring_slots: int,
+    chunk_kib: int,
+    cap_mb_s: float | None,
+    pinned: Collection[int] = (),
+    prefetch: bool = False,
+) -> PackWeights:
     """Layers read from flash for each pass, no faster than `cap_mb_s` (10^6 bytes/s; None: as the disk can)."""
     pacer = Pacer(cap_mb_s * MB) if cap_mb_s else None
-    return PackWeights(open_pack(folder), (), ring_slots, chunk_kib, pacer)
+    return PackWeights(open_pack(folder), pinned, ring_slots, chunk_kib, pacer, prefetch)
 
 
 def _always_resident(pack: Pack) -> tuple[str, ...]:
