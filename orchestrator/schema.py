@@ -17,11 +17,12 @@ from typing import Any
 from omegaconf import MISSING
 
 from orchestrator.errors import ConfigError
+from orchestrator.strategies import strategy_names
 
-STRATEGIES = ("autoregressive", "chain")
-STORAGE_MODES = ("flash", "resident")
+STORAGE_MODES = ("flash", "resident", "mmap")
 SOURCES = ("humaneval",)
 RUNTIMES = ("ray", "inline")
+MAX_NODES = 512
 SWEEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -32,20 +33,36 @@ class PairConf:
 
 @dataclass
 class DraftingConf:
-    k: int = 5  # chain: draft tokens a round
+    """A strategy takes what it uses of this; one that is not built in is given all of it."""
+
+    model: bool = True  # load the pair's draft model; autoregressive and prompt_lookup never do
+    k: int = 5  # chain, prompt_lookup: draft tokens a round
+    widths: list[int] = field(default_factory=list)  # static_tree: children of each node, by depth
+    ngram: int = 3  # prompt_lookup: tokens of the longest n-gram looked up
 
     def __post_init__(self) -> None:
         _within("engine.drafting.k", self.k, 1, 64)
+        _within("engine.drafting.ngram", self.ngram, 1, 16)
+        for width in self.widths:
+            _within("engine.drafting.widths", width, 1, 64)
+        nodes = sum(math.prod(self.widths[: depth + 1]) for depth in range(len(self.widths)))
+        if nodes > MAX_NODES:
+            raise ConfigError(
+                f"engine.drafting.widths={self.widths} is a tree of {nodes} nodes, at most {MAX_NODES} are allowed",
+                "Narrow or shorten it: [4,2,1,1] has 28 nodes.",
+            )
 
 
 @dataclass
 class StorageConf:
     """Where the target's layers live while decoding; all but `mode` is for flash."""
 
-    mode: str = "flash"  # flash | resident
+    mode: str = "flash"  # flash | resident | mmap
     flash_bandwidth_mb_s: float | None = None  # cap, MB/s; null: as fast as the phone's flash
     chunk_kib: int = 4096  # one read request, KiB, a multiple of 4
-    ring_slots: int = 3  # layer-sized DRAM slots
+    ring_slots: int = 3  # layer-sized DRAM slots; with a budget and prefetch or pinning, planned instead
+    prefetch: bool = False  # read the next round's first layers while the drafter works
+    pinning: bool = False  # keep layers in DRAM as far as the budget allows; without a budget, none
 
     def __post_init__(self) -> None:
         _one_of("engine.storage.mode", self.mode, STORAGE_MODES)
@@ -69,17 +86,41 @@ class MemoryConf:
 
 @dataclass
 class EngineConf:
-    strategy: str = MISSING  # autoregressive | chain
+    strategy: str = MISSING  # a file of device_agent/engine/strategies
     drafting: DraftingConf = field(default_factory=DraftingConf)
     storage: StorageConf = field(default_factory=StorageConf)
     memory: MemoryConf = field(default_factory=MemoryConf)
     threads: int = 2
     n_ctx: int = 2048  # KV capacity, tokens
+    trace_nodes: bool | None = None  # record every verified node; null: for strategies that draft
 
     def __post_init__(self) -> None:
-        _one_of("engine.strategy", self.strategy, STRATEGIES)
+        _one_of("engine.strategy", self.strategy, strategy_names())
+        if self.strategy == "static_tree" and not self.drafting.widths:
+            raise ConfigError(
+                "engine.strategy=static_tree has no engine.drafting.widths",
+                "Use engine=static_tree, or give the children of each node by depth: engine.drafting.widths=[4,2,1]",
+            )
         _within("engine.threads", self.threads, 1, 256)
         _within("engine.n_ctx", self.n_ctx, 32, 131_072)
+
+
+@dataclass
+class SamplingConf:
+    """Tempered first, then cut to the tokens that top-k, then top-p and min-p keep."""
+
+    temperature: float = 0.0  # 0: greedy, and the rest does not matter
+    top_k: int = 0  # 0: all
+    top_p: float = 1.0  # share of the probability of what top-k keeps
+    min_p: float = 0.0  # share of the best token's probability
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _within("workload.sampling.temperature", self.temperature, 0, 100)
+        _within("workload.sampling.top_k", self.top_k, 0, 10_000_000)
+        _within("workload.sampling.top_p", self.top_p, 1e-6, 1)
+        _within("workload.sampling.min_p", self.min_p, 0, 1)
+        _within("workload.sampling.seed", self.seed, 0, 2**53)
 
 
 @dataclass
@@ -93,6 +134,7 @@ class WorkloadConf:
     limit: int | None = None
     max_new_tokens: int = 32
     chat: bool = True  # apply the model's chat template to `text`
+    sampling: SamplingConf = field(default_factory=SamplingConf)
 
     def __post_init__(self) -> None:
         _within("workload.max_new_tokens", self.max_new_tokens, 1, 100_000)

@@ -110,10 +110,13 @@ def phone_label(name: str | None, tags: Mapping[str, str]) -> str:
 
 
 def strategy_label(trial: Trial) -> str:
-    """The strategy and what tunes it, e.g. "chain k=5"."""
+    """The strategy and what tunes it: "chain k=5", "static_tree 4-2-1", "prompt_lookup k=10 n=3"."""
     engine = trial.spec.job.get("engine", {})
-    name = trial.spec.labels.get("strategy") or str(engine.get("strategy", ""))
-    return f"{name} k={engine['draft_k']}" if engine.get("draft_k") else name
+    parts = [trial.spec.labels.get("strategy") or str(engine.get("strategy", ""))]
+    if widths := engine.get("draft_widths"):
+        parts.append("-".join(map(str, widths)))
+    parts += [f"{letter}={engine[key]}" for letter, key in (("k", "draft_k"), ("n", "draft_ngram")) if engine.get(key)]
+    return " ".join(parts)
 
 
 def storage_label(job: Mapping[str, Any], tags: Mapping[str, str]) -> str:

@@ -11,11 +11,13 @@ import click
 
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.settings import load
+from orchestrator.strategies import strategy_names
 
 if TYPE_CHECKING:
     from device_agent.protocol import AgentEvent, EngineSpec, JobResult, JobSpec
     from orchestrator.models.store import ModelStore, Pair
     from orchestrator.models.tokenizer import ChatTokenizer
+    from orchestrator.schema import EngineConf
 
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
@@ -25,10 +27,15 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--prompt", help="Text as it is; special tokens in it count as such.")
 @click.option("--chat", is_flag=True, help="Put the text into the model's chat template first.")
 @click.option("--ids", help="Token ids instead of text: 1,2,3.")
-@click.option("--engine", type=click.Choice(["autoregressive", "chain"]), default="autoregressive", show_default=True)
-@click.option(
-    "--draft-k", type=click.IntRange(1, 64), default=5, show_default=True, help="Draft tokens a round (chain)."
-)
+@click.option("--engine", type=click.Choice(strategy_names()), default="autoregressive", show_default=True)
+@click.option("--draft-k", type=int, default=5, show_default=True, help="Draft tokens a round (chain, prompt_lookup).")
+@click.option("--widths", default="4,2,2,1,1", show_default=True, help="Children of each node by depth (static_tree).")
+@click.option("--ngram", type=int, default=3, show_default=True, help="Tokens of the longest n-gram (prompt_lookup).")
+@click.option("--temperature", type=float, default=0.0, show_default=True, help="0: greedy.")
+@click.option("--top-k", type=int, default=0, help="Keep the k best; default: all.")
+@click.option("--top-p", type=float, default=1.0, help="Keep the best that make up this share; default: 1.")
+@click.option("--min-p", type=float, default=0.0, help="Keep those with this share of the best one's probability.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random stream.")
 @click.option("--storage", type=click.Choice(["flash", "resident"]), default="resident", show_default=True)
 @click.option("--flash-bandwidth-mb-s", type=POSITIVE, help="Cap on reading, MB/s; default: the disk's speed.")
 @click.option("--dram-budget-mb", type=POSITIVE, help="Cap on the agent's memory, MB; default: none.")
@@ -64,11 +71,15 @@ def _prompt_ids(tokenizer: ChatTokenizer, prompt: str | None, ids: str | None, c
     return tuple(found)
 
 
-def _parse(ids: str, size: int) -> list[int]:
+def _numbers(text: str) -> list[int]:
     try:
-        found = [int(word) for word in ids.split(",")]
+        return [int(word) for word in text.split(",")]
     except ValueError:
-        raise UsageError(f"--ids {ids!r} is not a list of numbers", "Write ids with commas: --ids 1,2,3") from None
+        raise UsageError(f"{text!r} is not a list of numbers", "Write them with commas: 1,2,3") from None
+
+
+def _parse(ids: str, size: int) -> list[int]:
+    found = _numbers(ids)
     if strange := [token for token in found if not 0 <= token < size]:
         raise UsageError(f"token id {strange[0]} is not in the vocabulary", f"Ids go from 0 to {size - 1}.")
     return found
@@ -76,14 +87,17 @@ def _parse(ids: str, size: int) -> list[int]:
 
 def _job(store: ModelStore, pair: Pair, prompt_ids: tuple[int, ...], options: dict[str, Any]) -> JobSpec:
     from device_agent.protocol import PROTOCOL_VERSION, JobSpec, PromptSpec
+    from orchestrator.schema import SamplingConf
+    from orchestrator.sweeps.jobs import engine_spec, sampling_spec, with_draft_model
 
-    engine = _engine(options)
-    draft = pair.draft_pack if engine.strategy != "autoregressive" else None
+    conf = _engine(options)
+    engine, draft = engine_spec(conf), pair.draft_pack if with_draft_model(conf) else None
     if len(prompt_ids) > engine.n_ctx:
         raise UsageError(
             f"the prompt has {len(prompt_ids)} tokens, the KV cache holds {engine.n_ctx}", "Use a shorter prompt."
         )
     _check_memory(store, pair.target_pack, draft, engine)
+    sampling = SamplingConf(**{key: options[key] for key in ("temperature", "top_k", "top_p", "min_p", "seed")})
     return JobSpec(
         version=PROTOCOL_VERSION,
         attempt_id="generate",
@@ -95,17 +109,19 @@ def _job(store: ModelStore, pair: Pair, prompt_ids: tuple[int, ...], options: di
         max_new_tokens=options["max_new_tokens"],
         stop_token_ids=pair.stop_token_ids,
         packs_dir=str(store.packs),
+        sampling=sampling_spec(sampling),
     )
 
 
-def _engine(options: dict[str, Any]) -> EngineSpec:
-    from device_agent.protocol import EngineSpec, StorageSpec
+def _engine(options: dict[str, Any]) -> EngineConf:
+    from orchestrator.schema import DraftingConf, EngineConf, MemoryConf, StorageConf
 
-    return EngineSpec(
+    return EngineConf(
         strategy=options["engine"],
-        draft_k=options["draft_k"] if options["engine"] == "chain" else 0,
-        storage=StorageSpec(mode=options["storage"], flash_bandwidth_mb_s=options["flash_bandwidth_mb_s"]),
-        dram_budget_mb=options["dram_budget_mb"],
+        drafting=DraftingConf(k=options["draft_k"], widths=_numbers(options["widths"]), ngram=options["ngram"]),
+        storage=StorageConf(mode=options["storage"], flash_bandwidth_mb_s=options["flash_bandwidth_mb_s"]),
+        memory=MemoryConf(dram_budget_mb=options["dram_budget_mb"]),
+        trace_nodes=False,
     )
 
 

@@ -13,7 +13,7 @@ from orchestrator.scheduling.selector import any_one, select
 from orchestrator.schema import WorkloadConf
 from orchestrator.sweeps import identity
 from orchestrator.sweeps.fit import check_context, check_memory
-from orchestrator.sweeps.jobs import SweepJob, engine_spec, naming
+from orchestrator.sweeps.jobs import SweepJob, engine_spec, naming, sampling_spec, with_draft_model
 from orchestrator.sweeps.workload import Tokenizer, encode_prompts, read_prompts
 
 
@@ -60,17 +60,17 @@ class Expander:
 
     def _job_spec(self, job: SweepJob) -> JobSpec:
         conf, pair = job.conf, self._models.pair(job.conf.pair.name)
-        engine = engine_spec(conf.engine)
         return JobSpec(
             version=PROTOCOL_VERSION,
             attempt_id="",
             trial_id="",
             target_pack=pair.target_pack,
-            draft_pack=None if engine.strategy == "autoregressive" else pair.draft_pack,
-            engine=engine,
+            draft_pack=pair.draft_pack if with_draft_model(conf.engine) else None,
+            engine=engine_spec(conf.engine),
             prompts=self._encoded(pair.name, conf.workload),
             max_new_tokens=conf.workload.max_new_tokens,
             stop_token_ids=tuple(pair.stop_token_ids),
+            sampling=sampling_spec(conf.workload.sampling),
         )
 
     def _encoded(self, pair: str, workload: WorkloadConf) -> tuple[PromptSpec, ...]:

@@ -36,11 +36,12 @@ BY_CONTENT = frozenset(
         "workload.chat",
     }
 )
-# Engine settings reach the job in the form that its strategy and storage use (no draft length without drafting).
-IN_THE_JOB = "engine."
+# Settings that reach the job in the form that is used: no draft length without drafting, no seed without sampling.
+IN_THE_JOB = ("engine.", "workload.sampling.")
 # Fields of a job that are its address or its phone's, not its configuration.
 NOT_CONFIGURATION = ("attempt_id", "trial_id", "packs_dir", "energy", "flash_profile_mb_s")
-DRAFTING = ("strategy", "draft_k")  # what a baseline differs in
+# What a baseline differs in.
+DRAFTING = ("strategy", "draft_k", "draft_widths", "draft_ngram", "drafting", "trace_nodes")
 
 
 def config_key(config: dict[str, Any], job: JobSpec) -> str:
@@ -55,7 +56,7 @@ def trial_id(config: dict[str, Any], job: JobSpec, device: Device | None, repeat
 
 
 def reference_key(job: JobSpec, device: Device | None) -> str:
-    """Trials that must emit the same text: same phone, target, prompts and lengths."""
+    """Trials that must emit the same text: same phone, target, prompts, lengths and sampling."""
     return _digest(_text_inputs(job, device))
 
 
@@ -95,7 +96,8 @@ def _content(config: dict[str, Any], job: JobSpec) -> dict[str, Any]:
 
 def _text_inputs(job: JobSpec, device: Device | None) -> list[Any]:
     phone = [device.name, device.serial] if device else None
-    return [phone, job.target_pack, _prompts_key(job.prompts), job.max_new_tokens, list(job.stop_token_ids)]
+    text = [_prompts_key(job.prompts), job.max_new_tokens, list(job.stop_token_ids), to_json(job.sampling)]
+    return [phone, job.target_pack, *text]
 
 
 @lru_cache(maxsize=64)

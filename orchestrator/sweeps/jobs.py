@@ -7,9 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from device_agent.protocol import EngineSpec, StorageSpec
+from device_agent.protocol import EngineSpec, SamplingSpec, StorageSpec
 from orchestrator.errors import UsageError
-from orchestrator.schema import EngineConf, LeverConf, StorageConf
+from orchestrator.schema import EngineConf, LeverConf, SamplingConf, StorageConf
+
+# What the strategies that are built in use of engine.drafting; others are given all of it.
+USED = {
+    "autoregressive": frozenset[str](),
+    "chain": frozenset({"model", "k"}),
+    "static_tree": frozenset({"model", "widths"}),
+    "prompt_lookup": frozenset({"k", "ngram"}),
+}
+EVERYTHING = frozenset({"model", "k", "widths", "ngram"})
 
 
 @dataclass(frozen=True)
@@ -39,17 +48,42 @@ def name_error(error: UsageError, job_name: str) -> UsageError:
 
 def engine_spec(conf: EngineConf) -> EngineSpec:
     """What the strategy and storage use of the settings, and nothing else: two settings that run alike are equal."""
+    used = USED.get(conf.strategy, EVERYTHING)
+    drafts = conf.strategy != "autoregressive"
     return EngineSpec(
         strategy=conf.strategy,
-        draft_k=conf.drafting.k if conf.strategy == "chain" else 0,
-        storage=_storage_spec(conf.storage),
+        draft_k=conf.drafting.k if "k" in used else 0,
+        draft_widths=tuple(conf.drafting.widths) if "widths" in used else (),
+        draft_ngram=conf.drafting.ngram if "ngram" in used else 0,
+        storage=_storage_spec(conf.storage, budgeted=conf.memory.dram_budget_mb is not None),
         dram_budget_mb=conf.memory.dram_budget_mb,
         threads=conf.threads,
         n_ctx=conf.n_ctx,
+        trace_nodes=drafts if conf.trace_nodes is None else conf.trace_nodes,
     )
 
 
-def _storage_spec(conf: StorageConf) -> StorageSpec:
-    if conf.mode == "resident":
-        return StorageSpec(mode="resident")
-    return StorageSpec(conf.mode, conf.flash_bandwidth_mb_s, conf.chunk_kib, conf.ring_slots)
+def with_draft_model(conf: EngineConf) -> bool:
+    """Whether the phone needs the pair's draft."""
+    return conf.drafting.model and "model" in USED.get(conf.strategy, EVERYTHING)
+
+
+def sampling_spec(conf: SamplingConf) -> SamplingSpec:
+    if conf.temperature == 0:
+        return SamplingSpec()
+    return SamplingSpec(conf.temperature, conf.top_k, conf.top_p, conf.min_p, conf.seed)
+
+
+def _storage_spec(conf: StorageConf, budgeted: bool) -> StorageSpec:
+    if conf.mode != "flash":
+        return StorageSpec(mode=conf.mode)
+    pinning = conf.pinning and budgeted
+    planned = pinning or (conf.prefetch and budgeted)
+    return StorageSpec(
+        mode=conf.mode,
+        flash_bandwidth_mb_s=conf.flash_bandwidth_mb_s,
+        chunk_kib=conf.chunk_kib,
+        ring_slots=StorageSpec.ring_slots if planned else conf.ring_slots,
+        prefetch=conf.prefetch,
+        pinning=pinning,
+    )

@@ -57,7 +57,7 @@ def log(registry: MemoryRegistry, uri: str, artifacts: Path) -> None:
 
 def chain(name: str, k: int) -> TrialSpec:
     spec = fake.spec(name)
-    engine = EngineSpec("chain", k, StorageSpec(flash_bandwidth_mb_s=500.0))
+    engine = EngineSpec("chain", k, storage=StorageSpec(flash_bandwidth_mb_s=500.0))
     return fake.spec(name, job={**spec.job, "engine": to_json(engine)})
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from device_agent.protocol import JobSpec, from_json
+from device_agent.protocol import JobSpec, from_json, to_json
 from orchestrator.entities import DeviceState
 from orchestrator.errors import ConfigError, ModelError, UsageError
 from orchestrator.sweeps.expand import Expander
@@ -32,6 +32,25 @@ def test_plain_decoding_needs_no_draft_and_a_real_phone_no_power_model() -> None
     spec = from_json(JobSpec, trial.job)
     assert (spec.draft_pack, spec.engine.draft_k) == (None, 0)
     assert (spec.energy.method, spec.flash_profile_mb_s) == ("none", None)
+
+
+def test_a_strategy_gets_what_it_uses() -> None:
+    lookup = {"engine.strategy": "prompt_lookup", "engine.drafting.k": 8, "engine.drafting.ngram": 2}
+    tree = {"engine.strategy": "static_tree", "engine.drafting.widths": [3, 1], "engine.trace_nodes": False}
+    found = [from_json(JobSpec, Expander(FakeModels(), [phone()]).expand(job(c))[0].job) for c in (lookup, tree)]
+    engines = [spec.engine for spec in found]
+    assert [(e.draft_k, e.draft_ngram, e.draft_widths, e.trace_nodes) for e in engines] == [
+        (8, 2, (), True),
+        (0, 0, (3, 1), False),
+    ]
+    assert [spec.draft_pack for spec in found] == [None, "draft-hash"]
+
+
+def test_sampling_reaches_the_job() -> None:
+    sampling = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "seed": 7}
+    config = job({f"workload.sampling.{name}": value for name, value in sampling.items()})
+    spec = from_json(JobSpec, Expander(FakeModels(), [phone()]).expand(config)[0].job)
+    assert to_json(spec.sampling) == sampling
 
 
 def test_any_phone_is_one_trial_bound_to_none() -> None:

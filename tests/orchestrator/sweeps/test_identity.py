@@ -22,7 +22,10 @@ AUTOREGRESSIVE: dict[str, Any] = {"engine.strategy": "autoregressive"}
 CHANGES: dict[str, tuple[Any, bool]] = {
     "pair.name": ("other", True),
     "engine.strategy": ("autoregressive", True),
+    "engine.drafting.model": (False, True),
     "engine.drafting.k": (7, True),
+    "engine.drafting.widths": ([2, 1], False),  # the base is a chain
+    "engine.drafting.ngram": (2, False),
     "engine.storage.mode": ("resident", True),
     "engine.storage.flash_bandwidth_mb_s": (500.0, True),
     "engine.storage.chunk_kib": (1024, True),
@@ -30,6 +33,7 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "engine.memory.dram_budget_mb": (900.0, True),
     "engine.threads": (1, True),
     "engine.n_ctx": (1024, True),
+    "engine.trace_nodes": (False, True),
     "workload.name": ("renamed", False),
     "workload.prompts": ([{"id": "a", "text": "three"}], True),
     "workload.file": ("…", True),  # replaced in the test
@@ -37,6 +41,11 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "workload.limit": (1, True),
     "workload.max_new_tokens": (8, True),
     "workload.chat": (False, True),
+    "workload.sampling.temperature": (0.7, True),
+    "workload.sampling.top_k": (40, False),  # the base is greedy
+    "workload.sampling.top_p": (0.9, False),
+    "workload.sampling.min_p": (0.1, False),
+    "workload.sampling.seed": (1, False),
     "schedule.repeats": (2, False),
     "schedule.exclusive_host": (False, True),
     "schedule.max_attempts": (1, False),
@@ -92,6 +101,22 @@ def test_settings_that_a_strategy_or_storage_does_not_use_make_no_other_trial(
     setting: dict[str, Any], unused: dict[str, Any]
 ) -> None:
     assert first_trial(setting).trial_id == first_trial(setting | unused).trial_id
+
+
+@pytest.mark.parametrize(
+    ("strategy", "used"), [("static_tree", "engine.drafting.widths"), ("prompt_lookup", "engine.drafting.ngram")]
+)
+def test_a_strategy_is_told_from_itself_by_the_settings_that_it_uses(strategy: str, used: str) -> None:
+    base: dict[str, Any] = {"engine.strategy": strategy, "engine.drafting.widths": [2, 2]}
+    assert first_trial(base).trial_id != first_trial(base | {used: CHANGES[used][0]}).trial_id
+
+
+@pytest.mark.parametrize("name", ["top_k", "top_p", "min_p", "seed"])
+def test_sampling_makes_other_trials_and_other_references(name: str) -> None:
+    key, sampled = f"workload.sampling.{name}", {"workload.sampling.temperature": 0.7}
+    one, other = first_trial(sampled), first_trial(sampled | {key: CHANGES[key][0]})
+    assert one.trial_id != other.trial_id
+    assert len({t.labels["reference_key"] for t in (first_trial(), one, other)}) == 3
 
 
 def test_phones_and_repeats_are_other_trials_of_one_configuration() -> None:
