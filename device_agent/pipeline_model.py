@@ -40,7 +40,7 @@ class Pipeline:
     def __init__(self, stream: Stream, ring_full: bool = False) -> None:
         self.now_s = 0.0
         self._stream = stream
-        since = -sum(stream.read_s) if ring_full and stream.prefetch else 0.0
+        since = -stream.slots * max(stream.read_s) if ring_full and stream.prefetch else 0.0
         self._read_s = since  # when the reader finished its last layer
         self._freed = deque([since] * stream.slots, stream.slots)  # when the last `slots` layers were given back
 

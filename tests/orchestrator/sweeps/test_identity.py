@@ -30,6 +30,8 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "engine.storage.flash_bandwidth_mb_s": (500.0, True),
     "engine.storage.chunk_kib": (1024, True),
     "engine.storage.ring_slots": (5, True),
+    "engine.storage.prefetch": (True, True),
+    "engine.storage.pinning": (True, False),  # the base has no budget
     "engine.memory.dram_budget_mb": (900.0, True),
     "engine.threads": (1, True),
     "engine.n_ctx": (1024, True),
@@ -95,6 +97,8 @@ def test_names_do_not_matter_where_the_content_is_the_same(tmp_path: Any) -> Non
         ({"engine.strategy": "autoregressive"}, {"engine.drafting.k": 9}),
         ({"engine.storage.mode": "resident"}, {"engine.storage.ring_slots": 9}),
         ({"engine.storage.mode": "resident"}, {"engine.storage.flash_bandwidth_mb_s": 500.0}),
+        ({"engine.storage.mode": "mmap"}, {"engine.storage.prefetch": True}),
+        ({"engine.storage.pinning": True, "engine.memory.dram_budget_mb": 900.0}, {"engine.storage.ring_slots": 9}),
     ],
 )
 def test_settings_that_a_strategy_or_storage_does_not_use_make_no_other_trial(
@@ -148,3 +152,8 @@ def test_a_sweep_is_its_trials_or_its_name() -> None:
     assert identity.sweep_id(["a"], None) != identity.sweep_id(["b"], None)
     assert identity.sweep_id(["a"], "mine") == identity.sweep_id(["b"], "mine")
     assert len(identity.sweep_id(["a"], None)) == 12
+
+
+def test_pinning_makes_another_trial_where_there_is_a_budget() -> None:
+    budget: dict[str, Any] = {"engine.memory.dram_budget_mb": 900.0}
+    assert first_trial(budget).trial_id != first_trial(budget | {"engine.storage.pinning": True}).trial_id
