@@ -84,7 +84,7 @@ class DraftingSpec:
     enabled: bool = True  # False: rounds verify the last token alone
     objective: str = "latency"  # latency | energy | edp: what trees are grown for
     trim_vocabulary: int = 0  # rows of the draft's output projection: the prompt's and most frequent tokens; 0: all
-    max_nodes: int = 63  # safety caps: draft tokens verified in a round
+    max_nodes: int = 62  # safety caps: draft tokens verified in a round
     max_depth: int = 24  # and on a branch
     edges: EdgeCalibration = EdgeCalibration()
 
@@ -288,7 +288,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class HyperParams:
-    architecture: str  # llama | qwen2
+    architecture: str  # llama | qwen2 | qwen3
     n_layers: int
     d_model: int
     d_ff: int

@@ -42,11 +42,18 @@ def _attention(g: Graph, hyper: HyperParams, layer: Layer, inputs: Inputs, h: Te
     dim, heads, kv_heads = hyper.head_dim, hyper.n_heads, hyper.n_kv_heads
     q = g.reshape(_linear(g, layer, "attn_q", h), dim, heads, n)
     k = g.reshape(_linear(g, layer, "attn_k", h), dim, kv_heads, n)
+    q, k = (_head_norm(g, hyper, layer, name, y) for name, y in (("attn_q_norm", q), ("attn_k_norm", k)))
     q, k = (g.rope(y, inputs.positions, inputs.rope_factors, hyper) for y in (q, k))
     keys = g.store(layer.keys, g.reshape(k, dim * kv_heads, n), inputs.slots)
     values = g.store(layer.values, _linear(g, layer, "attn_v", h), inputs.slots)
     k, v = (g.heads(cache, dim, n_kv, kv_heads) for cache in (keys, values))
     return g.reshape(g.attention(q, k, v, inputs.mask, dim**-0.5), dim * heads, n)
+
+
+def _head_norm(g: Graph, hyper: HyperParams, layer: Layer, name: str, x: Tensor) -> Tensor:
+    """Each head of x (head_dim, heads, n) normed by itself, where the model does so (qwen3)."""
+    weight = layer.weights.get(f"{name}.weight")
+    return x if weight is None else g.rms_norm(x, weight, hyper.rms_eps)
 
 
 def _linear(g: Graph, layer: Layer, name: str, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The llama and qwen2 forward pass in plain numpy, float32 throughout: what the tests hold the kernels against.
+"""The llama, qwen2 and qwen3 forward pass in plain numpy, float32 throughout: what the tests hold the kernels against.
 
 Slow and simple on purpose: no cache, no batching, no tricks. Llama: Touvron et al. 2023 (arXiv 2302.13971);
 rotary embedding: Su et al. 2021 (arXiv 2104.09864).
@@ -50,6 +50,8 @@ def forward(hyper: HyperParams, tensors: Mapping[str, Floats], tokens: Tokens) -
 def _layer(hyper: HyperParams, w: Mapping[str, Floats], tokens: Tokens, x: Floats) -> Floats:
     h = _rms_norm(x, w["attn_norm.weight"], hyper.rms_eps)
     q, k, v = (_linear(w, f"attn_{name}", h).reshape(len(x), -1, hyper.head_dim) for name in "qkv")
+    if "attn_q_norm.weight" in w:  # qwen3
+        q, k = (_rms_norm(y, w[f"attn_{name}_norm.weight"], hyper.rms_eps) for y, name in ((q, "q"), (k, "k")))
     q, k = (_rope(hyper, w.get("rope_freqs"), y, tokens.positions) for y in (q, k))
     x = x + _linear(w, "attn_output", _attention(q, k, v, tokens.visible))
     h = _rms_norm(x, w["ffn_norm.weight"], hyper.rms_eps)
@@ -70,7 +72,7 @@ def _attention(q: Floats, k: Floats, v: Floats, visible: Visible) -> Floats:
 
 
 def _rope(hyper: HyperParams, factors: Floats | None, x: Floats, positions: Positions) -> Floats:
-    """Rotate pairs of dimensions: llama's GGUFs keep a pair adjacent, qwen2's half a head apart."""
+    """Rotate pairs of dimensions: llama's GGUFs keep a pair adjacent, others half a head apart."""
     half = hyper.rope_dims // 2
     frequencies = hyper.rope_theta ** (-np.arange(half) / half) / (1 if factors is None else factors)
     angles = positions[:, None] * frequencies

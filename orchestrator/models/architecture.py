@@ -6,7 +6,7 @@ from device_agent.protocol import HyperParams
 from orchestrator.errors import ModelError
 from orchestrator.models.gguf_file import GgufFile, GgufTensor, sound_metadata
 
-ARCHITECTURES = ("llama", "qwen2")
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
 FLOATS = {"F32", "F16", "BF16"}
 QUANTS = {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "TQ1_0", "TQ2_0", "MXFP4"}
 IQUANTS = {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS"}
@@ -17,8 +17,10 @@ LAYER_TENSORS = (
     "attn_norm.weight",
     "attn_q.weight",
     "attn_q.bias",
+    "attn_q_norm.weight",
     "attn_k.weight",
     "attn_k.bias",
+    "attn_k_norm.weight",
     "attn_v.weight",
     "attn_v.bias",
     "attn_output.weight",
@@ -108,6 +110,8 @@ def expected_shapes(hyper: HyperParams) -> dict[str, tuple[int, ...]]:
     }
     if hyper.architecture == "qwen2":
         layer |= {"attn_q.bias": (q,), "attn_k.bias": (kv,), "attn_v.bias": (kv,)}
+    if hyper.architecture == "qwen3":
+        layer |= {"attn_q_norm.weight": (hyper.head_dim,), "attn_k_norm.weight": (hyper.head_dim,)}
     shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (d, hyper.n_vocab), "output_norm.weight": (d,)}
     return shapes | {f"blk.{n}.{name}": shape for n in range(hyper.n_layers) for name, shape in layer.items()}
 

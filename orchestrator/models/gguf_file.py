@@ -34,7 +34,10 @@ class GgufFile:
     def get(self, key: str, default: Any = None) -> Any:
         """A metadata value as Python scalars, strings or lists; `default` when the file does not have it."""
         field = self.fields.get(key)
-        return default if field is None else field.contents()
+        if field is None:
+            return default
+        with sound_metadata(self.path):
+            return field.contents()
 
     def require(self, key: str) -> Any:
         """As `get`, but a missing value is a ModelError."""

@@ -24,13 +24,14 @@ CHAT_TEMPLATE = (
 class TinyModel:
     """What to write. K-quants need `d_model` and `d_ff` to be multiples of 256, the others of 32."""
 
-    architecture: str = "llama"  # llama | qwen2 (adds q, k, v biases); any other name gives an unsupported file
+    architecture: str = "llama"  # llama | qwen2 (q, k, v biases) | qwen3 (q, k norms); others are not supported
     quantisation: str = "Q8_0"  # of the matrices; norms and biases are F32
     n_layers: int = 2
     d_model: int = 64
     d_ff: int = 96
     n_heads: int = 4
     n_kv_heads: int = 2
+    head_dim: int | None = None  # if not d_model ÷ n_heads
     n_ctx_train: int = 512
     tied: bool = True  # no output.weight
     padding: int = 0  # unused tokens at the vocabulary's end
@@ -82,10 +83,13 @@ def _write_metadata(writer: GGUFWriter, model: TinyModel, tokens: list[str], typ
     writer.add_feed_forward_length(model.d_ff)
     writer.add_head_count(model.n_heads)
     writer.add_head_count_kv(model.n_kv_heads)
+    if model.head_dim is not None:
+        writer.add_key_length(model.head_dim)
+        writer.add_value_length(model.head_dim)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10_000.0)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen2" if model.architecture == "qwen2" else "smollm")
+    writer.add_tokenizer_pre("qwen2" if model.architecture.startswith("qwen") else "smollm")
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     writer.add_token_merges(list(MERGES))
@@ -96,12 +100,15 @@ def _write_metadata(writer: GGUFWriter, model: TinyModel, tokens: list[str], typ
 
 def _shapes(model: TinyModel, n_vocab: int) -> dict[str, tuple[int, ...]]:
     """Tensor name → numpy shape (rows, columns); ggml's order is the reverse."""
-    d, ff, kv = model.d_model, model.d_ff, model.d_model // model.n_heads * model.n_kv_heads
+    d, ff, head = model.d_model, model.d_ff, model.head_dim or model.d_model // model.n_heads
+    q, kv = head * model.n_heads, head * model.n_kv_heads
     layer: dict[str, tuple[int, ...]] = {"attn_norm.weight": (d,), "ffn_norm.weight": (d,)}
-    layer |= {"attn_q.weight": (d, d), "attn_k.weight": (kv, d), "attn_v.weight": (kv, d), "attn_output.weight": (d, d)}
+    layer |= {"attn_q.weight": (q, d), "attn_k.weight": (kv, d), "attn_v.weight": (kv, d), "attn_output.weight": (d, q)}
     layer |= {"ffn_gate.weight": (ff, d), "ffn_up.weight": (ff, d), "ffn_down.weight": (d, ff)}
     if model.architecture == "qwen2":
-        layer |= {"attn_q.bias": (d,), "attn_k.bias": (kv,), "attn_v.bias": (kv,)}
+        layer |= {"attn_q.bias": (q,), "attn_k.bias": (kv,), "attn_v.bias": (kv,)}
+    if model.architecture == "qwen3":
+        layer |= {"attn_q_norm.weight": (head,), "attn_k_norm.weight": (head,)}
     shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (n_vocab, d), "output_norm.weight": (d,)}
     if not model.tied:
         shapes["output.weight"] = (n_vocab, d)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def tiny(architecture: str, quantisation: str, tied: bool) -> TinyModel:
 
 
 MODELS = [tiny(a, q, tied=i % 2 == 0) for i, (a, q) in enumerate(product(("llama", "qwen2"), TOLERANCE))]
+# As the published ones, with heads that are wider than d_model has room for.
+MODELS += [replace(tiny("qwen3", q, tied=q == "F32"), head_dim=32) for q in ("F32", "Q8_0")]
 
 
 @pytest.fixture(params=MODELS, ids=lambda m: f"{m.architecture}-{m.quantisation}", scope="module")
@@ -106,3 +109,11 @@ def test_graphs_are_rerun_over_other_addresses(transformer: Transformer, folder:
     right = expected(folder, wanted)
     for index in range(6):
         assert_close(logits(transformer, wanted, index, index + 1), right[index : index + 1], model)
+
+
+def test_the_size_of_a_batch_changes_no_bit(tmp_path: Path) -> None:
+    """Up to the largest batch of one kernel call, with weights that ggml multiplies column by column."""
+    with closing(open_transformer(MemorySource(write_pack(tmp_path, TinyModel())), n_ctx=128, threads=1)) as opened:
+        wanted = tokens(MAX_ROWS, causal(MAX_ROWS))
+        singly = np.concatenate([logits(opened, wanted, i, i + 1) for i in range(MAX_ROWS)])
+        np.testing.assert_array_equal(logits(opened, wanted), singly)

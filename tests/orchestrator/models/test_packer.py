@@ -20,6 +20,7 @@ MODELS = [
     TinyModel("llama", "Q4_1", tied=False),
     TinyModel("qwen2", "Q4_K", d_model=256, d_ff=256),
     TinyModel("qwen2", "F16", tied=False),
+    TinyModel("qwen3", "Q8_0", head_dim=32),
 ]
 
 
