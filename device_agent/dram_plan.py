@@ -14,7 +14,7 @@ from device_agent.protocol import EngineSpec, HyperParams, PackManifest, Storage
 MB = 1_000_000
 INTERPRETER = 60 * MB  # Python, numpy, ggml and this program, measured on x86-64 Linux
 GRAPHS = 10 * MB  # cached compute graphs of one model (kernels.decoder.CACHED_LAYERS)
-MAX_ROWS = 64  # kernels.base.MAX_ROWS: tokens of one kernel call
+MAX_ROWS = 63  # kernels.base.MAX_ROWS: tokens of one kernel call
 KV_STEP = 128  # kernels.base.KV_STEP
 PROJECTED_ROWS = 16  # logits held at once: a round's favourite path, or the exactness check's rows and copies
 

@@ -67,7 +67,7 @@ def job_plan(spec: JobSpec, session: Session) -> dict[str, Any]:
     """The DRAM plan, and what computed on what."""
     settings = {"threads": spec.engine.threads, "n_ctx": spec.engine.n_ctx, "chunk_kib": spec.engine.storage.chunk_kib}
     build = {"kernels": f"ggml {ggml.VERSION}", "machine": platform.machine(), "python": platform.python_version()}
-    return session.plan.summary() | settings | build
+    return session.plan.summary() | settings | build | session.engine.report()
 
 
 def _exactness(counts: Sequence[ExactnessCount | None]) -> str:

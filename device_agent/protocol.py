@@ -63,6 +63,7 @@ class StorageSpec:
     mode: str = "flash"  # flash: streamed through a ring | resident: all in DRAM | mmap: left to the page cache
     flash_bandwidth_mb_s: float | None = None  # cap in MB/s (10^6 bytes); None: as fast as the disk
     chunk_kib: int = 4096  # one read request, KiB
+    reader_threads: int = 2  # requests that the flash has at a time
     ring_slots: int = 3  # layer-sized DRAM slots, at least 2; with pinning, or prefetch and a budget, planned instead
     prefetch: bool = False  # read across rounds: the next round's first layers while the drafter works
     pinning: bool = False  # keep layers in DRAM as far as the budget allows

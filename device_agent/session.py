@@ -7,8 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_agent.dram_plan import DramPlan, plan_dram
+from device_agent.dram_plan import MB, DramPlan, layer_sizes, plan_dram
+from device_agent.engine.costs import FlashLoad
 from device_agent.engine.engine import Engine
+from device_agent.engine.strategy import Conditions
 from device_agent.model.mapped_weights import MappedWeights, open_mapped
 from device_agent.model.pack import open_pack
 from device_agent.model.transformer import Transformer, open_transformer
@@ -38,7 +40,8 @@ def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
         weights = _target_weights(spec, target_folder, plan, cap)
         target = _opened(opened, weights, spec)
         draft = _opened(opened, open_resident(draft_folder), spec) if draft_folder else None
-        yield Session(Engine(target, draft, spec.engine, spec.sampling), target, weights, plan, cap)
+        engine = Engine(target, draft, spec.engine, spec.sampling, _conditions(spec, target, weights, plan, cap))
+        yield Session(engine, target, weights, plan, cap)
 
 
 def bandwidth_cap(spec: JobSpec) -> float | None:
@@ -55,7 +58,23 @@ def _target_weights(spec: JobSpec, folder: Path, plan: DramPlan, cap: float | No
         return open_resident(folder)
     if storage.mode == "mmap":
         return open_mapped(folder, plan.mapped)
-    return open_streamed(folder, plan.ring_slots, storage.chunk_kib, cap, plan.layers.pinned, storage.prefetch)
+    pinned, threads = plan.layers.pinned, storage.reader_threads
+    return open_streamed(folder, plan.ring_slots, storage.chunk_kib, cap, pinned, storage.prefetch, threads)
+
+
+def _conditions(
+    spec: JobSpec, target: Transformer, weights: PackWeights | MappedWeights, plan: DramPlan, cap: float | None
+) -> Conditions:
+    layers, pinned = layer_sizes(target.source.manifest), set(plan.layers.pinned)
+    streamed = [] if plan.mapped else [nbytes for index, nbytes in enumerate(layers) if index not in pinned]
+    ahead = plan.ring_slots if spec.engine.storage.prefetch else 0
+
+    def bandwidth() -> float | None:
+        mb_s = weights.measured_mb_s or cap
+        return mb_s * MB if mb_s else None
+
+    load = FlashLoad(sum(streamed), max(1, len(streamed)), ahead)
+    return Conditions(target, load, bandwidth, spec.energy, spec.engine.threads)
 
 
 def _opened(stack: ExitStack, weights: PackWeights | MappedWeights, spec: JobSpec) -> Transformer:

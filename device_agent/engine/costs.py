@@ -37,6 +37,11 @@ class CostCurve:
         surprise = np.clip(seconds / expected, 1 / OUTLIER, OUTLIER) - 1
         self._seconds *= 1 + surprise * (OTHERS + (OWN - OTHERS) * self._nearness(tokens))
 
+    def plus(self, other: CostCurve) -> CostCurve:
+        """Of passes that do both."""
+        seconds = self._seconds + other.seconds(self._sizes)
+        return CostCurve(dict(zip(self._sizes.astype(int).tolist(), seconds.tolist(), strict=True)), self._per_slot_s)
+
     def table(self) -> dict[str, float]:
         """Seconds by size, for the record."""
         return {
@@ -73,24 +78,26 @@ class RoundModel:
     energy: EnergySpec
     cores: int
 
-    def seconds(self, draft_s: float, sizes: Array, gains: Array, n_kv: int) -> Array:
-        """Of rounds that draft for `draft_s`, verify `sizes` tokens and emit `gains`.
+    def read_s(self) -> float:
+        """Seconds that a round's layers take to read."""
+        return self.load.seconds(self.bandwidth())
+
+    def seconds(self, between_s: Array, computed_s: Array, read_s: float) -> Array:
+        """Of rounds that draft and project for `between_s` and run the layers for `computed_s`.
 
         The closed form of pipeline_model.round_seconds for equal layers.
         """
-        verify_s = self.verify.seconds(sizes, n_kv)
-        between_s = draft_s + self.project.seconds(gains)
-        read_s = self.load.seconds(self.bandwidth())
-        layer_s = read_s / self.load.layers
-        waited = np.where(between_s >= layer_s, 0.0, layer_s) if self.load.ahead else layer_s
+        if not read_s:
+            return between_s + computed_s
+        layers = self.load.layers
+        layer_s = read_s / layers
+        waited_s = np.where(between_s >= layer_s, 0.0, layer_s) if self.load.ahead else layer_s
         left_s = read_s - np.minimum(between_s, self.load.ahead * layer_s)
-        found: Array = between_s + np.maximum(verify_s + waited, left_s + verify_s / self.load.layers)
+        found: Array = between_s + np.maximum(computed_s + waited_s, left_s + computed_s / layers)
         return found
 
-    def joules(self, draft_s: float, sizes: Array, gains: Array, n_kv: int, seconds: Array) -> Array:
-        """By the phone's stated power model; `seconds`: how long the rounds last."""
-        busy_s = draft_s + self.project.seconds(gains) + self.verify.seconds(sizes, n_kv)
+    def joules(self, busy_s: Array, seconds: Array) -> Array:
+        """By the phone's stated power model, of rounds that last `seconds` and compute for `busy_s` of them."""
         power = self.energy
-        constant = power.flash_j_per_gb * self.load.nbytes / 1e9
-        found: Array = power.idle_w * seconds + power.cpu_w_per_core * self.cores * busy_s + constant
-        return found
+        found: Array = power.idle_w * seconds + power.cpu_w_per_core * self.cores * busy_s
+        return found + power.flash_j_per_gb * self.load.nbytes / 1e9

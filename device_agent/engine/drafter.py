@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from device_agent.engine.kv_cache import KvCache
+from device_agent.engine.sampling import likely_tokens
 from device_agent.engine.tree import TokenTree
 from device_agent.kernels.base import Floats, Visible
 from device_agent.model.transformer import TokenBatch, Transformer, causal_batch
+from device_agent.model.trimmed_output import TrimmedOutput
 
 
 class Drafter:
     """Accepted tokens without draft KV wait in `_pending` and ride along in the next pass."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, trim: int = 0) -> None:
+        """`trim`: tokens that can be drafted (model.trimmed_output); 0: all."""
         self.model = model
+        self.output = TrimmedOutput(model.source, trim) if trim else None
         self.cache = KvCache(model)
         self._pending: list[int] = []
         self._offsets: dict[int, int] = {}  # expanded node → its scratch slot
+
+    @property
+    def waiting(self) -> int:
+        """Accepted tokens that the next pass has to read first."""
+        return len(self._pending)
 
     @property
     def room(self) -> int:
@@ -28,6 +37,7 @@ class Drafter:
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Forget the last request and read the prompt."""
+        self._keep(prompt)
         self.cache.truncate(0)
         self._pending.clear()
         self._offsets.clear()
@@ -35,19 +45,36 @@ class Drafter:
         self.cache.accept(range(len(prompt)))
 
     def expand(self, tree: TokenTree, nodes: Sequence[int]) -> Floats:
-        """Logits (len(nodes), n_vocab) after each of `nodes`, whose ancestors are expanded or among them, before them.
+        """Logits after each of `nodes`, whose ancestors are expanded or among them, before them.
 
-        One pass. The array holds until the next call.
+        (len(nodes), n_vocab), or as many columns as tokens that can be drafted. One pass. Holds until the next call.
         """
-        states = self.model.forward(self._batch(tree, nodes))
-        return self.model.project(states[-len(nodes) :])
+        return self.project(self.model.forward(self._batch(tree, nodes))[-len(nodes) :])
+
+    def project(self, states: Floats) -> Floats:
+        """Logits of `states` (n, d_model), as `expand` gives them."""
+        return self.model.project_onto(states, self.output) if self.output else self.model.project(states)
+
+    def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> list[list[tuple[int, float]]]:
+        """As `expand`, in one pass: the `count` most probable (token, probability) after each node, best first."""
+        rows = (likely_tokens(row, count, True, self.model.name) for row in self.expand(tree, nodes))
+        return [[(self.token(column), prob or 0.0) for column, prob in row] for row in rows]
+
+    def token(self, column: int) -> int:
+        """What a column of the logits stands for."""
+        return int(self.output.tokens[column]) if self.output else column
 
     def settle(self, tree: TokenTree, path: Sequence[int]) -> None:
         """The target accepted `path` (from the root down): keep its KV as far as it was expanded."""
         kept = [self._offsets[node] for node in path if node in self._offsets]
         self.cache.accept(kept)
         self._pending += [tree.tokens[node] for node in path[len(kept) :]]
+        self._keep(tree.tokens[node] for node in path)
         self._offsets.clear()
+
+    def _keep(self, tokens: Iterable[int]) -> None:
+        if self.output:
+            self.output.keep(tokens)
 
     def _batch(self, tree: TokenTree, nodes: Sequence[int]) -> TokenBatch:
         """The waiting tokens, which are accepted thereby, and then `nodes` in fresh scratch slots."""
@@ -67,7 +94,9 @@ class Drafter:
         visible[:, :past] = True
         visible[:waiting, past : past + waiting] = np.tri(waiting, dtype=np.bool_)
         visible[waiting:, past : past + waiting] = True
-        ancestry = tree.ancestry()
-        for node, offset in self._offsets.items():
-            visible[waiting:, past + waiting + offset] = ancestry[list(nodes), node]
+        for row, node in enumerate(nodes, start=waiting):
+            above = node
+            while above >= 0:
+                visible[row, past + waiting + self._offsets[above]] = True
+                above = tree.parents[above]
         return visible

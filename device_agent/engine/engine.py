@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 from device_agent.engine.emission import Emission
 from device_agent.engine.metrics import request_times
 from device_agent.engine.outcome import RequestOutcome, VerifiedTree
 from device_agent.engine.sampling import GREEDY, Sampler, check_sampling, top_tokens
-from device_agent.engine.strategy import Room, build_strategy
+from device_agent.engine.strategy import Adaptive, Conditions, Room, build_strategy
 from device_agent.engine.trace import RoundSpan, read_counters, trace_round
 from device_agent.engine.verifier import Verifier
 from device_agent.failure import AgentFailure
@@ -40,6 +41,7 @@ class Engine:
         draft: Transformer | None,
         spec: EngineSpec,
         sampling: SamplingSpec = GREEDY,
+        conditions: Conditions | None = None,
     ) -> None:
         if draft is not None and draft.n_ctx < target.n_ctx:
             raise AgentFailure("bad_spec", f"the draft's KV holds {draft.n_ctx} tokens, the target's {target.n_ctx}")
@@ -48,7 +50,7 @@ class Engine:
         self._sampling = sampling
         self._trace_nodes = spec.trace_nodes
         self._verifier = Verifier(target)
-        self._strategy = build_strategy(spec, draft)
+        self._strategy = build_strategy(spec, draft, conditions or Conditions(target))
 
     def run_request(
         self,
@@ -86,6 +88,10 @@ class Engine:
         )
         return RequestOutcome(result, tuple(decoding.rounds), first_s, end_s, tuple(decoding.trees))
 
+    def report(self) -> dict[str, Any]:
+        """What the strategy's decisions rested on, for JobResult.plan."""
+        return self._strategy.report() if isinstance(self._strategy, Adaptive) else {}
+
     def _decode(self, decoding: _Decoding, on_round: OnRound | None) -> None:
         while decoding.emission.stop_reason is None and self._verifier.cache.room > 0:
             self._round(decoding)
@@ -104,6 +110,8 @@ class Engine:
         span = RoundSpan(start, drafted_s, read_counters(self._target))
         name = (decoding.request, len(decoding.rounds))
         decoding.rounds.append(trace_round(span, name, proposal, accepted, n_kv))
+        if isinstance(self._strategy, Adaptive):
+            self._strategy.observe(decoding.rounds[-1])
         if self._trace_nodes:
             decoding.trees.append(VerifiedTree(proposal.tree, verdict.path[: accepted + 1], emitted - 1))
 

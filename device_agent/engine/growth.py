@@ -19,11 +19,11 @@ Price = Callable[[float, Array, Array], Array]
 """(draft seconds, sizes (k,) root included, tokens expected (k,)) → what such rounds cost, in tokens (k,)."""
 
 SIZES: Array = np.array(
-    [*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 64], np.float64
+    [*range(1, 17), 18, 20, 22, 24, 28, 32, 40, 48, 56, 63], np.float64
 )  # of verified trees: few graphs serve all
 WIDTHS = (1, 2, 4, 8)  # leaves expanded in one draft pass
 LEAVES = 32  # that looking ahead keeps in mind
-AHEAD = 8  # draft passes that the stop rule looks ahead
+AHEAD = 6  # draft passes that the stop rule looks ahead
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Candidates:
 
     def ranked(self) -> list[int]:
         """All nodes but the root, most valuable first; parents precede children."""
-        return sorted(range(1, len(self.values)), key=lambda node: -self.values[node])
+        return sorted(range(1, len(self.values)), key=self.values.__getitem__, reverse=True)
 
     def leaves(self, depth: int) -> list[int]:
         """Nodes above `depth` that can be expanded, most valuable first."""
         found = [node for node, done in enumerate(self.expanded) if not done and self.depths[node] < depth]
-        return sorted(found, key=lambda node: -self.values[node])
+        return sorted(found, key=self.values.__getitem__, reverse=True)
 
 
 def pick(values: Array, draft_s: float, price: Price, nodes: int) -> Pick:
@@ -116,7 +116,7 @@ def _played(
 ) -> float:
     """The mean over the cases of the best round's worth within AHEAD passes of `width` leaves each."""
     cases = len(outlook.children)
-    values, leaves = np.tile(values, (cases, 1)), np.tile(leaves, (cases, 1))
+    values, leaves = np.stack([values] * cases), np.stack([leaves] * cases)
     best: Array = np.full(cases, -np.inf)
     for ahead in range(AHEAD):
         taken = leaves[:, :width]

@@ -14,7 +14,7 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 Slots = np.ndarray[Any, np.dtype[np.int64]]
 Visible = np.ndarray[Any, np.dtype[np.bool_]]
 
-MAX_ROWS = 64  # tokens of one kernel call: bounds the compute buffers; longer batches are split
+MAX_ROWS = 63  # tokens of one kernel call; from 64 on, ggml attends by tiles in half precision, which rounds coarsely
 KV_STEP = 128  # attended slots are padded to a multiple, so that a graph serves many lengths
 
 
@@ -41,6 +41,15 @@ def make_rows(states: Floats, positions: Positions, slots: Slots, visible: Visib
     return Rows(states, positions, slots, mask)
 
 
+@dataclass(frozen=True)
+class OutputRows:
+    """Some rows of the output projection, one after another in memory that their owner keeps in place."""
+
+    kind: str  # tensor type
+    count: int
+    address: int
+
+
 class Kernels(Protocol):
     """One model on one device, with its KV cache of `n_ctx` slots."""
 
@@ -51,6 +60,9 @@ class Kernels(Protocol):
 
     def project(self, states: Floats) -> Floats:
         """Logits (n, n_vocab) of `states` (n, d_model); the array holds until the next call."""
+
+    def project_onto(self, states: Floats, rows: OutputRows) -> Floats:
+        """Logits (n, rows.count) of `states` (n, d_model): a fresh array."""
 
     def move_kv(self, source: Slots, destination: Slots) -> None:
         """Copy the cached keys and values of `source` slots to `destination` slots, in all layers, at once."""

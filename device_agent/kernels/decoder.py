@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from device_agent.kernels.base import Floats, Halves, Rows, Slots, padded
+from device_agent.kernels.base import Floats, Halves, OutputRows, Rows, Slots, padded
 from device_agent.kernels.ggml import Device
-from device_agent.kernels.graphs import HeadGraph, LayersGraph, ModelTensors, Span
+from device_agent.kernels.graphs import Head, HeadGraph, LayersGraph, ModelTensors, Span
 from device_agent.protocol import PackManifest
 
 CACHED_LAYERS = 512  # graphs kept, counted in layers (some 20 KB each)
@@ -29,7 +29,7 @@ class GgmlKernels:
         shape = (hyper.n_layers, 2, padded(n_ctx), hyper.n_kv_heads * hyper.head_dim)
         self._cache: Halves = np.zeros(shape, np.float16)
         self._logits: Floats = np.empty((0, hyper.n_vocab), np.float32)
-        self._graphs: OrderedDict[Span | int, HeadGraph | LayersGraph] = OrderedDict()
+        self._graphs: OrderedDict[Span | Head, HeadGraph | LayersGraph] = OrderedDict()
 
     def run_layers(self, rows: Rows, first: int, bases: Sequence[int]) -> None:
         n, n_kv = rows.mask.shape
@@ -40,8 +40,14 @@ class GgmlKernels:
         n = len(states)
         if n > len(self._logits):
             self._logits = np.empty((n, self._logits.shape[1]), np.float32)
-        self._cached(n, lambda: HeadGraph(self._device, self._model, n)).run(states, self._logits)
+        head = Head(n)
+        self._cached(head, lambda: HeadGraph(self._device, self._model, head)).run(states, self._logits)
         return self._logits[:n]
+
+    def project_onto(self, states: Floats, rows: OutputRows) -> Floats:
+        head, logits = Head(len(states), rows), np.empty((len(states), rows.count), np.float32)
+        self._cached(head, lambda: HeadGraph(self._device, self._model, head)).run(states, logits)
+        return logits
 
     def move_kv(self, source: Slots, destination: Slots) -> None:
         self._cache[:, :, destination] = self._cache[:, :, source]
@@ -50,12 +56,12 @@ class GgmlKernels:
         self._drop_graphs()
         self._device.close()
 
-    def _cached(self, key: Span | int, build: Callable[[], AnyGraph]) -> AnyGraph:
+    def _cached(self, key: Span | Head, build: Callable[[], AnyGraph]) -> AnyGraph:
         graph = self._graphs.get(key)
         if graph is None:
             graph = self._graphs[key] = self._built(build)
         self._graphs.move_to_end(key)
-        return graph  # type: ignore[return-value]  # an int is a head's rows, a Span a layers graph
+        return graph  # type: ignore[return-value]  # a Head is of a head graph, a Span of a layers graph
 
     def _built(self, build: Callable[[], AnyGraph]) -> AnyGraph:
         buffer_bytes = self._device.buffer_bytes

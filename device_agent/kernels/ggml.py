@@ -31,6 +31,11 @@ def address(array: Array) -> int:
     return int(array.ctypes.data)
 
 
+def memory_at(start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A view of memory that somebody else keeps alive."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))
+
+
 def supported(kind: str) -> bool:
     """Whether `kind` (F32, Q4_K, …) is a tensor type of this ggml."""
     return hasattr(ggml, f"GGML_TYPE_{kind}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from device_agent.kernels.base import Floats, Halves, Rows
+from device_agent.kernels.base import Floats, Halves, OutputRows, Rows
 from device_agent.kernels.block import Inputs, Layer, block
 from device_agent.kernels.ggml import Device, Graph, Tensor, address
 from device_agent.protocol import PackManifest, TensorSpec
 
-TENSORS_PER_LAYER = 48  # a qwen2 layer makes 42
+TENSORS_PER_LAYER = 48  # a qwen2 or qwen3 layer makes 42
 
 
 class ModelTensors:
@@ -33,7 +33,9 @@ class ModelTensors:
     def rope_factors(self, g: Graph) -> Tensor | None:
         return self.leaf(g, "rope_freqs.weight") if "rope_freqs.weight" in self.named else None
 
-    def output(self, g: Graph) -> Tensor:
+    def output(self, g: Graph, rows: OutputRows | None) -> Tensor:
+        if rows is not None:
+            return g.leaf(rows.kind, (self.hyper.d_model, rows.count), rows.address)
         return self.leaf(g, "output.weight" if "output.weight" in self.named else "token_embd.weight")
 
 
@@ -88,16 +90,24 @@ class LayersGraph:
         self._graph.close()
 
 
+@dataclass(frozen=True)
+class Head:
+    """What a head graph is built for: `n` states, onto all tokens or some."""
+
+    n: int
+    rows: OutputRows | None = None
+
+
 class HeadGraph:
-    """Final norm and output projection of `n` states."""
+    """Final norm and output projection."""
 
     count = 1
 
-    def __init__(self, device: Device, model: ModelTensors, n: int) -> None:
+    def __init__(self, device: Device, model: ModelTensors, head: Head) -> None:
         self._graph = g = Graph(device, 16)
-        self._states = g.leaf("F32", (model.hyper.d_model, n))
+        self._states = g.leaf("F32", (model.hyper.d_model, head.n))
         normed = g.rms_norm(self._states, model.leaf(g, "output_norm.weight"), model.hyper.rms_eps)
-        self._logits = g.matmul(model.output(g), normed)
+        self._logits = g.matmul(model.output(g, head.rows), normed)
         g.finish(self._logits)
 
     def run(self, states: Floats, logits: Floats) -> None:

@@ -1,4 +1,4 @@
-"""A llama or qwen2 model over any weight source: streamed and resident weights take the same path."""
+"""A llama, qwen2 or qwen3 model over any weight source: streamed and resident weights take the same path."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from device_agent.kernels.base import MAX_ROWS, Floats, Kernels, Positions, Rows, Slots, Visible, make_rows
 from device_agent.kernels.decoder import GgmlKernels
 from device_agent.model.source import WeightSource
+from device_agent.model.trimmed_output import TrimmedOutput
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,29 @@ class Transformer:
         self.counters.projection_s += perf_counter() - start
         self.counters.rows_projected += len(states)
         return logits
+
+    def project_onto(self, states: Floats, output: TrimmedOutput) -> Floats:
+        """Logits (n, output.size) of `states` (n, d_model): a fresh array; columns stand for `output.tokens`."""
+        start = perf_counter()
+        logits = self._kernels.project_onto(np.ascontiguousarray(states), output.rows)
+        self.counters.projection_s += perf_counter() - start
+        self.counters.rows_projected += len(states)
+        return logits
+
+    def time_layers(self, batches: Sequence[TokenBatch]) -> list[float]:
+        """Seconds that the layers compute over each of `batches`, of at most MAX_ROWS tokens, in a single pass."""
+        states = [self.source.embed(batch.ids) for batch in batches]
+        parts = [next(_split(state, batch)) for state, batch in zip(states, batches, strict=True)]
+        seconds = [0.0] * len(batches)
+        self.source.begin_pass()
+        for segment in self._segments:
+            with ExitStack() as held:
+                bases = [held.enter_context(self.source.layer(index)) for index in segment]
+                for index, rows in enumerate(parts):
+                    start = perf_counter()
+                    self._kernels.run_layers(rows, segment.start, bases)
+                    seconds[index] += perf_counter() - start
+        return seconds
 
     def move_kv(self, source: Slots, destination: Slots) -> None:
         """Copy cached rows between slots, as if all at once."""

@@ -27,8 +27,8 @@ class Chain:
         depth = max(0, min(self._k, room.depth, room.nodes, self._drafter.room))
         for _ in range(depth):
             logits = self._drafter.expand(tree, [node])
-            token, prob = likely_tokens(logits[0], 1, self._probabilities, self._drafter.model.name)[0]
-            node = tree.add(token, node, prob)
+            column, prob = likely_tokens(logits[0], 1, self._probabilities, self._drafter.model.name)[0]
+            node = tree.add(self._drafter.token(column), node, prob)
         return Proposal(tree, draft_passes=depth, nodes_drafted=depth)
 
     def settle(self, tree: TokenTree, path: Sequence[int]) -> None:
@@ -40,4 +40,4 @@ def build(spec: EngineSpec, draft: Transformer | None) -> Chain:
         raise AgentFailure("bad_spec", "strategy 'chain' needs a draft model, and this job has none")
     if spec.draft_k < 1:
         raise AgentFailure("bad_spec", f"strategy 'chain' drafts at least 1 token a round, not {spec.draft_k}")
-    return Chain(Drafter(draft), spec.draft_k, spec.trace_nodes)
+    return Chain(Drafter(draft, spec.drafting.trim_vocabulary), spec.draft_k, spec.trace_nodes)

@@ -41,9 +41,9 @@ class StaticTree:
         """One draft pass over `level`; returns the new level, of at most `left` nodes."""
         rows = self._drafter.expand(tree, level)
         children = [
-            (token, node, prob)
+            (self._drafter.token(column), node, prob)
             for node, row in zip(level, rows, strict=True)
-            for token, prob in likely_tokens(row, width, self._probabilities, self._drafter.model.name)
+            for column, prob in likely_tokens(row, width, self._probabilities, self._drafter.model.name)
         ]
         return [tree.add(token, node, prob) for token, node, prob in children[:left]]
 
@@ -53,4 +53,4 @@ def build(spec: EngineSpec, draft: Transformer | None) -> StaticTree:
         raise AgentFailure("bad_spec", "strategy 'static_tree' needs a draft model, and this job has none")
     if not spec.draft_widths or min(spec.draft_widths) < 1:
         raise AgentFailure("bad_spec", f"strategy 'static_tree' needs widths of at least 1, not {spec.draft_widths}")
-    return StaticTree(Drafter(draft), spec.draft_widths, spec.trace_nodes)
+    return StaticTree(Drafter(draft, spec.drafting.trim_vocabulary), spec.draft_widths, spec.trace_nodes)

@@ -34,15 +34,15 @@ def test_a_round_lasts_as_long_as_in_the_pipeline_model(size: float, draft_s: fl
     stream = Stream((27 / mb_s,) * LAYERS, slots or 3, prefetch=slots > 0)
     verify_s, project_s = rounds.verify.seconds(one(size)), rounds.project.seconds(one(4.0))
     expected = round_seconds(stream, float(verify_s[0]) / LAYERS, draft_s, float(project_s[0]))
-    assert rounds.seconds(draft_s, one(size), one(4.0), 0)[0] == pytest.approx(expected, rel=0.03)
+    assert rounds.seconds(draft_s + project_s, verify_s, rounds.read_s())[0] == pytest.approx(expected, rel=0.03)
 
 
 def test_resident_rounds_add_up() -> None:
-    assert model(FlashLoad()).seconds(0.1, one(8.0), one(8.0), 0)[0] == pytest.approx(0.1 + 0.33 + 0.1)
+    assert model(FlashLoad()).seconds(one(0.2), one(0.33), 0.0)[0] == pytest.approx(0.53)
 
 
 def test_joules_count_waiting_computing_and_reading() -> None:
-    joules = model(FlashLoad(1000 * MB, LAYERS)).joules(0.1, one(8.0), one(8.0), 0, one(3.0))
+    joules = model(FlashLoad(1000 * MB, LAYERS)).joules(one(0.53), one(3.0))
     assert joules[0] == pytest.approx(3.0 * 1.0 + 2 * 2.0 * 0.53 + 0.5)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from device_agent.engine.growth import Array, Candidates, Limits, Outlook, Pick, Price, next_width, pick
 from tests.device_agent.engine.random_trees import CASES, Grown, HiddenTree
 
-LIMITS = Limits(nodes=63, depth=24, expansions=64)
+LIMITS = Limits(nodes=62, depth=24, expansions=64)
 EDGE = st.floats(0.01, 0.99)
 
 
@@ -111,7 +111,7 @@ def test_the_caps_hold() -> None:
         grown.expand(width, limits.depth)
         assert sum(grown.candidates.expanded) <= 12
     assert max(grown.candidates.depths) <= 3
-    assert picked(grown.candidates, 0.0, free).size <= 64
+    assert picked(grown.candidates, 0.0, free).size <= 63
     assert pick(np.ones(40), 0.0, free, limits.nodes).size <= 11
 
 
