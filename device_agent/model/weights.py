@@ -35,6 +35,7 @@ class PackWeights:
         chunk_kib: int,
         pacer: Pacer | None,
         prefetch: bool = False,
+        reader_threads: int = 1,
     ) -> None:
         self.manifest: PackManifest = pack.manifest
         self.read_bytes, self.read_wait_s = 0, 0.0
@@ -48,7 +49,7 @@ class PackWeights:
         self._passes_ahead = 1 if prefetch else 0
         self.resident = not self._streamed
         self._embedding = EmbeddingRows(pack, self._extents.get("embedding"))
-        self._ring = LayerRing(self._streamer, self._streamed, ring_slots) if self._streamed else None
+        self._ring = LayerRing(self._streamer, self._streamed, ring_slots, reader_threads) if self._streamed else None
 
     @property
     def io_mode(self) -> str:
@@ -121,10 +122,11 @@ def open_streamed(
     cap_mb_s: float | None,
     pinned: Collection[int] = (),
     prefetch: bool = False,
+    reader_threads: int = 1,
 ) -> PackWeights:
     """Layers read from flash for each pass, no faster than `cap_mb_s` (10^6 bytes/s; None: as the disk can)."""
     pacer = Pacer(cap_mb_s * MB) if cap_mb_s else None
-    return PackWeights(open_pack(folder), pinned, ring_slots, chunk_kib, pacer, prefetch)
+    return PackWeights(open_pack(folder), pinned, ring_slots, chunk_kib, pacer, prefetch, reader_threads)
 
 
 def _always_resident(pack: Pack) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Reading across rounds, over a real pack on a real disk."""
 
 import ctypes
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -25,7 +26,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ahead(pack: Path) -> Iterator[PackWeights]:
-    with closing(open_streamed(pack, 3, 4, None, prefetch=True)) as weights:
+    with closing(open_streamed(pack, 3, 4, None, prefetch=True, reader_threads=2)) as weights:
         yield weights
 
 
@@ -52,12 +53,12 @@ def reader_bytes(weights: PackWeights) -> int:
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(pinned=st.sets(st.integers(0, 4)), slots=st.integers(2, 6), passes=st.integers(1, 4))
+@given(pinned=st.sets(st.integers(0, 4)), slots=st.integers(2, 6), passes=st.integers(1, 4), threads=st.integers(1, 4))
 def test_every_pass_sees_every_layer_and_counts_what_it_took(
-    pack: Path, pinned: set[int], slots: int, passes: int
+    pack: Path, pinned: set[int], slots: int, passes: int, threads: int
 ) -> None:
     layers = on_disk(pack)
-    with closing(open_streamed(pack, slots, 4, None, pinned, prefetch=True)) as weights:
+    with closing(open_streamed(pack, slots, 4, None, pinned, prefetch=True, reader_threads=threads)) as weights:
         for number in range(1, passes + 1):
             a_pass(weights, layers)
             streamed = [content for index, content in enumerate(layers) if index not in pinned]
@@ -103,4 +104,25 @@ def test_closing_while_the_ring_is_full_ends_the_reader(pack: Path) -> None:
     a_pass(weights, on_disk(pack))
     weights.close()
     assert weights._ring is not None
-    assert not weights._ring._thread.is_alive()
+    assert not any(thread.is_alive() for thread in weights._ring._threads)
+
+
+def test_threads_read_pieces_side_by_side_within_the_cap(pack: Path) -> None:
+    layers = on_disk(pack)
+    size = sum(map(len, layers))
+    cap = size / 1e6 / 0.1  # a pass lasts 0.1 s
+    with closing(open_streamed(pack, 3, 4, cap, reader_threads=3)) as weights:
+        started = time.perf_counter()
+        for _ in range(3):
+            a_pass(weights, layers)
+        assert time.perf_counter() - started >= 0.3 * 0.97
+        assert weights.measured_mb_s is not None
+        assert weights.measured_mb_s <= cap * 1.03
+
+
+def test_a_short_file_is_told_from_a_short_read(tmp_path: Path) -> None:
+    pack = write_pack(tmp_path, MODEL)
+    with closing(open_streamed(pack, 2, 64, None, reader_threads=2)) as weights:
+        os.truncate(pack / "layer.3.0.bin", 5000)
+        with pytest.raises(AgentFailure, match=r"layer\.3\.0\.bin ends at byte 5000 of \d+"):
+            a_pass(weights, [content[:0] for content in on_disk(pack)])
