@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import types
 import typing
 from typing import Any, TypeVar
@@ -19,8 +20,7 @@ def from_json(cls: type[T], data: Any, where: str = "$") -> T:
     """Build dataclass `cls` from decoded JSON `data`; raises WireError naming the field's path."""
     if not isinstance(data, dict):
         raise WireError(f"{where}: expected an object for {cls.__name__}, got {type(data).__name__}")
-    hints = typing.get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # T is a dataclass
+    hints, fields = _shape(typing.cast(type, cls))
     if unknown := sorted(set(data) - set(fields)):
         raise WireError(f"{where}: unknown field {unknown[0]!r} for {cls.__name__}")
     values = {}
@@ -30,6 +30,12 @@ def from_json(cls: type[T], data: Any, where: str = "$") -> T:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise WireError(f"{where}: missing field {name!r} for {cls.__name__}")
     return cls(**values)
+
+
+@functools.cache
+def _shape(cls: type) -> tuple[dict[str, Any], dict[str, dataclasses.Field[Any]]]:
+    """Types and fields by name; traces have thousands of lines of one class."""
+    return typing.get_type_hints(cls), {field.name: field for field in dataclasses.fields(cls)}
 
 
 def to_json(value: Any) -> dict[str, Any]:

@@ -158,6 +158,7 @@ class AttemptOutcome:
     attempt_id: str
     result: dict[str, Any] | None = None  # protocol.JobResult as JSON
     rounds_jsonl: str = ""  # the agent's rounds.jsonl as it is
+    nodes_packed: str = ""  # its nodes.jsonl, which can be tens of MB: gzip in base64; empty when there is none
     failure_kind: FailureKind | None = None
     failure_message: str = ""
     log_tail: str = ""

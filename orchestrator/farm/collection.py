@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import tempfile
 from pathlib import Path
@@ -19,6 +21,7 @@ COMMAND_S = 20.0
 PULL_S = 120.0
 RESULT_LIMIT = 16 << 20  # bytes
 ROUNDS_LIMIT = 64 << 20
+NODES_LIMIT = 256 << 20
 LOG_TAIL = 8192
 FULL = 1 << 20  # bytes: with less than that left a phone is full
 
@@ -40,10 +43,13 @@ def collect(phone: Transport, order: AttemptOrder, state: JobState) -> AttemptOu
         try:
             result = _result(order, _pulled(phone, order, "result.json", RESULT_LIMIT, Path(scratch)))
             rounds = _pulled(phone, order, "rounds.jsonl", ROUNDS_LIMIT, Path(scratch)).decode()
+            nodes, note = _nodes(phone, order, Path(scratch))
         except ValueError as error:
             return failure(order, FailureKind.BAD_RESULT, f"the agent's result cannot be used: {error}", log)
     if result["ok"]:
-        return AttemptOutcome(order.attempt_id, result=result, rounds_jsonl=rounds, log_tail=log)
+        return AttemptOutcome(
+            order.attempt_id, result=result, rounds_jsonl=rounds, nodes_packed=nodes, log_tail=log + note
+        )
     said = result["error"] or {"kind": "engine_error", "message": "the agent gave no reason"}
     return failure(order, failure_kind(said["kind"]), said["message"], log or said.get("detail", "")[-LOG_TAIL:])
 
@@ -81,6 +87,15 @@ def _pulled(phone: Transport, order: AttemptOrder, name: str, limit: int, scratc
         raise ValueError(f"{name} has {int(stat.stdout)} bytes, {limit} are allowed")
     phone.pull(remote, scratch / name, PULL_S)
     return (scratch / name).read_bytes()
+
+
+def _nodes(phone: Transport, order: AttemptOrder, scratch: Path) -> tuple[str, str]:
+    """Packed, empty without any; and what to tell if they are too many: a good result is not lost to its trace."""
+    try:
+        data = _pulled(phone, order, "nodes.jsonl", NODES_LIMIT, scratch)
+    except ValueError as error:
+        return "", f"\nleft out: {error}; engine.trace_nodes=false writes none"
+    return base64.b64encode(gzip.compress(data, compresslevel=6, mtime=0)).decode() if data else "", ""
 
 
 def _result(order: AttemptOrder, data: bytes) -> dict[str, Any]:

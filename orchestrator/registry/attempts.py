@@ -134,7 +134,8 @@ def _finish(session: Session, lease: LeaseRow, outcome: AttemptOutcome, wish: Tr
 def _settle(session: Session, trial: TrialRow, outcome: AttemptOutcome, state: TrialState) -> None:
     if state is TrialState.DONE and outcome.result is not None:
         trial.derived = False
-        session.add(ResultRow(trial_id=trial.trial_id, result=outcome.result, rounds=_text(outcome.rounds_jsonl)))
+        rounds, nodes = _text(outcome.rounds_jsonl), outcome.nodes_packed or None
+        session.add(ResultRow(trial_id=trial.trial_id, result=outcome.result, rounds=rounds, nodes=nodes))
     for sweep in sweeps.linking(session, trial.trial_id):
         sweep.open_trials -= 1
         if state is not TrialState.CANCELLED:

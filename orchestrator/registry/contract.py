@@ -161,6 +161,10 @@ class Registry(ABC):
         """The trace of the trial's successful attempt; empty when there is none."""
 
     @abstractmethod
+    def nodes_packed(self, trial_id: str) -> str:
+        """The verified nodes of the trial's successful attempt, as AttemptOutcome has them; empty without any."""
+
+    @abstractmethod
     def set_derived(self, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
         """Merge metrics and tags known only later (exactness against a reference trial, speed-up) into a done trial's
         result, and put it in the outbox of each of its sweeps when anything changed. Raises RegistryError if it is not

@@ -28,6 +28,7 @@ class MemoryRegistry(MemorySweeps):
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
         self._rounds: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
 
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
         with self._lock:
@@ -136,6 +137,7 @@ class MemoryRegistry(MemorySweeps):
         self._close(attempt.trial_id, state)
         if state is TrialState.DONE:
             self._rounds[attempt.trial_id] = outcome.rounds_jsonl
+            self._nodes[attempt.trial_id] = outcome.nodes_packed
             self._underived.add(attempt.trial_id)
         for sweep in self.sweeps_of(attempt.trial_id):
             if state is not TrialState.CANCELLED:
@@ -155,6 +157,10 @@ class MemoryRegistry(MemorySweeps):
     def rounds_jsonl(self, trial_id: str) -> str:
         with self._lock:
             return self._rounds.get(trial_id, "")
+
+    def nodes_packed(self, trial_id: str) -> str:
+        with self._lock:
+            return self._nodes.get(trial_id, "")
 
     def set_derived(self, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
         with self._lock:

@@ -110,6 +110,7 @@ class ResultRow(Base):
     trial_id: Mapped[str] = mapped_column(ForeignKey(TrialRow.trial_id), primary_key=True)
     result: Mapped[dict[str, Any]]
     rounds: Mapped[str] = mapped_column(deferred=True, deferred_raiseload=True)
+    nodes: Mapped[str | None] = mapped_column(deferred=True, deferred_raiseload=True)  # AttemptOutcome.nodes_packed
 
 
 class AttemptRow(Base):

@@ -147,6 +147,10 @@ class SqlRegistry(Registry):
         with self._db.read() as session:
             return trial_table.rounds(session, trial_id)
 
+    def nodes_packed(self, trial_id: str) -> str:
+        with self._db.read() as session:
+            return trial_table.nodes(session, trial_id)
+
     def set_derived(self, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
         with self._db.write() as session:
             trial_table.set_derived(session, trial_id, metrics, tags)

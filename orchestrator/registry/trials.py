@@ -196,6 +196,10 @@ def rounds(session: Session, trial_id: str) -> str:
     )
 
 
+def nodes(session: Session, trial_id: str) -> str:
+    return session.scalars(select(ResultRow.nodes).where(ResultRow.trial_id == trial_id)).first() or ""
+
+
 def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), CHUNK):
         yield ids[start : start + CHUNK]

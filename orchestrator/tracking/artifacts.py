@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import yaml
 from orchestrator import table, table_view
 from orchestrator.entities import Attempt, Sweep, Trial
 from orchestrator.table import Row
-from orchestrator.tracking import rounds
+from orchestrator.tracking.traces import write_nodes, write_rounds
 
 _TABLE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{{ name }}</title>
@@ -35,13 +36,24 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } p, li { col
 """
 
 
-def write_trial(folder: Path, trial: Trial, rounds_jsonl: str, attempts: Sequence[Attempt]) -> None:
-    """config.yaml; result.json and rounds.parquet of a done trial; log_tail.txt of a failed one."""
+@dataclass(frozen=True)
+class Traces:
+    """A trial's, as the registry has them."""
+
+    rounds_jsonl: str
+    nodes_packed: str
+
+
+def write_trial(folder: Path, trial: Trial, traces: Traces, attempts: Sequence[Attempt]) -> None:
+    """config.yaml; result.json, rounds.parquet and, if traced, nodes.parquet of a done trial; log_tail.txt of a failed
+    one."""
     config = yaml.safe_dump(trial.spec.config, allow_unicode=True, sort_keys=False)
     (folder / "config.yaml").write_text(config, encoding="utf-8")
     if trial.result is not None:
         _write_json(folder / "result.json", trial.result)
-        rounds.write_parquet(rounds_jsonl, folder / "rounds.parquet")
+        write_rounds(traces.rounds_jsonl, folder / "rounds.parquet")
+        if traces.nodes_packed:
+            write_nodes(traces.nodes_packed, folder / "nodes.parquet")
     elif tail := attempts[-1].log_tail if attempts else "":
         (folder / "log_tail.txt").write_text(tail, encoding="utf-8", errors="replace")
 

@@ -85,7 +85,7 @@ class MlflowSink:
         self._log_metrics(run, run_data.metrics(row), end_ms, step=attempts[-1].number if attempts else 0)
         self._set_tags(run, tags, gone=run_data.FAILURE_TAGS)
         with tempfile.TemporaryDirectory() as folder:
-            artifacts.write_trial(Path(folder), trial, registry.rounds_jsonl(trial.spec.trial_id), attempts)
+            artifacts.write_trial(Path(folder), trial, _traces(registry, trial.spec.trial_id), attempts)
             self._open().log_artifacts(run.info.run_id, folder)
         self._open().set_terminated(run.info.run_id, STATUS[trial.state], end_ms)
 
@@ -191,6 +191,10 @@ class MlflowSink:
             logging.getLogger("alembic").setLevel(logging.WARNING)
             self._client = MlflowClient(tracking_uri=self._uri)
         return self._client
+
+
+def _traces(registry: Registry, trial_id: str) -> artifacts.Traces:
+    return artifacts.Traces(registry.rounds_jsonl(trial_id), registry.nodes_packed(trial_id))
 
 
 def _device(registry: Registry, trial: Trial) -> Any:

@@ -282,6 +282,7 @@ def test_an_attempt_from_start_to_done(registry: Registry) -> None:
     assert (trial.state, trial.attempts, trial.device, trial.attempt_wall_s) == (TrialState.DONE, 1, PHONE, 2.5)
     assert trial.result == farm.done(attempt).result
     assert registry.rounds_jsonl("t1") == '{"round": 0}\n'
+    assert registry.nodes_packed("t1") == "packed"
     assert registry.running() == []
     ended = registry.attempts("t1")[0]
     assert ended.state is AttemptState.DONE
@@ -308,7 +309,7 @@ def test_a_failure_keeps_what_is_needed_to_understand_it(registry: Registry) -> 
     assert kept.log_tail.startswith("bad ")
     trial = registry.trial("t1")
     assert (trial.state, trial.charged_failures) == (TrialState.WAITING, 1)
-    assert registry.rounds_jsonl("t1") == ""
+    assert (registry.rounds_jsonl("t1"), registry.nodes_packed("t1")) == ("", "")
 
 
 @pytest.mark.parametrize("state", [DeviceState.OFFLINE, DeviceState.QUARANTINED, DeviceState.RETIRED])

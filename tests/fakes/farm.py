@@ -58,7 +58,8 @@ def trial(trial_id: str, device: str | None = PHONE, reference: str = "ref", **c
 
 def done(attempt: Attempt, **metrics: float) -> AttemptOutcome:
     result = {"trial_id": attempt.trial_id, "ok": True, "metrics": metrics or {"tpot_s": 0.5}, "tags": {}}
-    return AttemptOutcome(attempt.attempt_id, result=result, rounds_jsonl='{"round": 0}\n', attempt_wall_s=2.5)
+    traces: dict[str, Any] = {"rounds_jsonl": '{"round": 0}\n', "nodes_packed": "packed"}
+    return AttemptOutcome(attempt.attempt_id, result=result, attempt_wall_s=2.5, **traces)
 
 
 def failed(attempt: Attempt, kind: FailureKind = FailureKind.ENGINE_ERROR) -> AttemptOutcome:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from device_agent.protocol import RequestResult, to_json
 from orchestrator.entities import AttemptOutcome, FailureKind, Sweep, TrialSpec, TrialState
@@ -11,6 +14,7 @@ from orchestrator.registry.contract import Registry
 from orchestrator.registry.memory import MemoryRegistry
 from tests.fakes import trials as fake
 
+NODES = "".join(json.dumps(to_json(node)) + "\n" for node in fake.node_traces())
 ROUNDS = "".join(json.dumps(to_json(fake.round_trace(i))) + "\n" for i in range(3))
 
 
@@ -37,7 +41,11 @@ def finish(
     """Run one attempt of the trial to its end."""
     attempt = registry.start_attempt(spec.trial_id, spec.device or "oneplus12", "test", 60)
     outcome = fake.result(spec.trial_id, requests, metrics, tags, attempt.attempt_id)
-    done = AttemptOutcome(attempt.attempt_id, result=outcome, rounds_jsonl=ROUNDS, attempt_wall_s=12.5)
+    traces: dict[str, Any] = {
+        "rounds_jsonl": ROUNDS,
+        "nodes_packed": base64.b64encode(gzip.compress(NODES.encode())).decode(),
+    }
+    done = AttemptOutcome(attempt.attempt_id, result=outcome, attempt_wall_s=12.5, **traces)
     registry.finish_attempt(attempt, done, TrialState.DONE, charged=False)
 
 

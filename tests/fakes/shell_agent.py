@@ -26,6 +26,7 @@ echo '{"kind": "started", "time_s": 1.0, "data": {}}' >>events.jsonl
 while [ ! -e go ]; do sleep 0.02; done
 echo '{"kind": "done", "time_s": 2.0, "data": {}}' >>events.jsonl
 echo '{"round": 0}' >rounds.jsonl
+echo '{"node": 0}' >nodes.jsonl
 cp "$here/canned.json" result.json.new && mv result.json.new result.json
 """
 

@@ -13,6 +13,7 @@ from device_agent.protocol import (
     ExactnessCount,
     JobResult,
     JobSpec,
+    NodeTrace,
     RequestResult,
     RoundTrace,
     StorageSpec,
@@ -132,6 +133,16 @@ def phone(name: str = "oneplus12") -> Device:
         serial=name,
         root="/data/local/tmp/lever",
         facts={"soc": "SM8650", "model": "CPH2581", "runtime": "host-python", "simulated": ["battery"]},
+    )
+
+
+def node_traces() -> tuple[NodeTrace, ...]:
+    """A root and two children, one of them the target's choice."""
+    best = ((7, 0.75), (9, 0.125))
+    return (
+        NodeTrace("a", 0, 0, -1, 0, 0, 5, None, None, None, best, True),
+        NodeTrace("a", 0, 1, 0, 1, 0, 7, 0.5, 0.625, 0.75, None, True),
+        NodeTrace("a", 0, 2, 0, 1, 1, 8, 0.25, None, 0.0625, None, False),
     )
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import signal
@@ -13,7 +15,7 @@ import pytest
 from device_agent.protocol import PackManifest
 from orchestrator.entities import AttemptOrder, AttemptOutcome, Device, FailureKind, Progress
 from orchestrator.errors import ModelError, PhoneUnauthorized, PhoneUnreachable
-from orchestrator.farm import job_folder, preparation
+from orchestrator.farm import collection, job_folder, preparation
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.agent_client import forget_attempt, run_attempt, stop_attempt
 from orchestrator.farm.attempt_watch import Limits
@@ -96,6 +98,15 @@ def wait_until(condition: Callable[[], bool], deadline_s: float = 10) -> None:
         time.sleep(0.01)
 
 
+def test_a_result_is_not_lost_to_a_trace_that_is_too_long(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "NODES_LIMIT", 5)
+    lab.agent(WAITS, ok(ATTEMPT))
+    lab.on["agent_event"] = lab.let_go
+    outcome = lab.run()
+    assert (outcome.failure_kind, outcome.nodes_packed) == (None, "")
+    assert "nodes.jsonl has 12 bytes, 5 are allowed; engine.trace_nodes=false" in outcome.log_tail
+
+
 def test_brings_the_result_home(lab: Lab) -> None:
     lab.agent(WAITS, ok(ATTEMPT))
     lab.on["agent_event"] = lab.let_go
@@ -103,6 +114,7 @@ def test_brings_the_result_home(lab: Lab) -> None:
     assert outcome.result is not None
     assert outcome.result["metrics"] == {"tokens_per_s": 2.5}
     assert outcome.rounds_jsonl == '{"round": 0}\n'
+    assert gzip.decompress(base64.b64decode(outcome.nodes_packed)) == b'{"node": 0}\n'
     assert (outcome.failure_kind, outcome.connection_losses) == (None, 0)
     events = [p.data["kind"] for p in lab.progress if p.kind == "agent_event"]
     assert events == ["started", "done"]

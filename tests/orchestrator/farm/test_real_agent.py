@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import threading
 from dataclasses import dataclass, replace
@@ -54,7 +56,7 @@ def order(bench: Bench, pack: Path, attempt_id: str = "real.1", max_new_tokens: 
         trial_id="real",
         target_pack=pack.name,
         draft_pack=pack.name,
-        engine=EngineSpec("chain", 3, StorageSpec("flash"), n_ctx=512),
+        engine=EngineSpec("chain", 3, storage=StorageSpec("flash"), n_ctx=512, trace_nodes=True),
         prompts=(PromptSpec("p", (1, 5, 9)),),
         max_new_tokens=max_new_tokens,
         stop_token_ids=(),
@@ -96,6 +98,9 @@ def test_runs_and_survives_a_cut(bench: Bench, pack: Path, tmp_path: Path) -> No
     assert events.count("started") == 1
     assert events[-1] == "done"
     assert len(outcome.rounds_jsonl.splitlines()) == outcome.result["metrics"]["rounds"]  # type: ignore[index]
+    nodes = [json.loads(line) for line in gzip.decompress(base64.b64decode(outcome.nodes_packed)).splitlines()]
+    accepted = sum(node["accepted"] and node["depth"] > 0 for node in nodes)
+    assert accepted == 200 - 1 - len(outcome.rounds_jsonl.splitlines()), "each round emits one token more"
     sizes = [p.data["done_bytes"] for p in following.progress if p.kind == "provisioning"]
     assert len(sizes) == 1, "the pack was there: nothing is pushed again"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -13,6 +14,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from orchestrator.errors import RegistryError
+from orchestrator.registry import trials
 from orchestrator.registry.database import Database, DbNow
 from orchestrator.registry.migrations import HEAD, VERSION_TABLE, config, migrate
 from orchestrator.registry.models import Base
@@ -50,6 +52,20 @@ def test_migrating_again_changes_nothing(database: Database) -> None:
     migrate(database)
     with database.engine.connect() as connection:
         assert version(connection) == HEAD
+    database.close()
+
+
+def test_an_older_registry_keeps_its_results(database: Database) -> None:
+    with database.migration() as connection:
+        command.upgrade(config(connection), "0001")
+    trial = "INSERT INTO trials (trial_id, state, queue, repeat, attempts, earlier_attempts, charged_failures, reason, "
+    trial += "derived, labels, config, job) VALUES ('t', 'done', '', 0, 1, 0, 0, '', 1, '{}', '{}', '{}')"
+    with database.write() as session:
+        session.execute(text(trial))
+        session.execute(text("INSERT INTO results VALUES ('t', '{}', 'rounds')"))
+    migrate(database)
+    with database.read() as session:
+        assert (trials.rounds(session, "t"), trials.nodes(session, "t")) == ("rounds", "")
     database.close()
 
 

@@ -107,6 +107,11 @@ def test_artifacts(sink: MlflowSink, client: Any) -> None:
     assert rounds.num_rows == 3
     assert str(rounds.schema.field("read_bytes").type) == "int64"
     assert str(rounds.schema.field("round_s").type) == "double"
+    nodes = pq.read_table(artifact(run, "nodes.parquet"))
+    assert nodes.column("token").to_pylist() == [5, 7, 8]
+    assert nodes.column("target_top").to_pylist()[0] == [{"token": 7, "prob": 0.75}, {"token": 9, "prob": 0.125}]
+    assert nodes.column("draft_prob").to_pylist() == [None, 0.5, 0.25]
+    assert nodes.column("accepted").to_pylist() == [True, True, False]
     assert sweep.data.tags["trials"] == "1 done"
     assert json.loads(artifact(sweep, "sweep.json").read_text())["record"]["git_revision"] == "abc"
     assert "qwen-coder" in artifact(sweep, "table.csv").read_text()
