@@ -16,6 +16,7 @@ from orchestrator.strategies import strategy_names
 if TYPE_CHECKING:
     from device_agent.protocol import AgentEvent, EngineSpec, JobResult, JobSpec
     from orchestrator.models.store import ModelStore, Pair
+    from orchestrator.models.text_stream import TextStream
     from orchestrator.models.tokenizer import ChatTokenizer
     from orchestrator.schema import EngineConf
 
@@ -42,19 +43,25 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--max-new-tokens", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def generate(pair_name: str, prompt: str | None, chat: bool, ids: str | None, as_json: bool, **options: Any) -> None:
-    """Decode one prompt with PAIR and print ids, text, the five best logits after the prompt, and metrics."""
+    """Decode one prompt with PAIR and print text as it comes, ids, the five best logits after the prompt, metrics."""
     from orchestrator.cli.local_agent import run_here
     from orchestrator.models.store import ModelStore
+    from orchestrator.models.text_stream import TextStream
 
     settings = load()
     store = ModelStore(settings.models)
     pair, tokenizer = store.pair(pair_name), store.tokenizer(pair_name)
     prompt_ids = _prompt_ids(tokenizer, prompt, ids, chat)
     spec = _job(store, pair, prompt_ids, options)
-    with _status() as on_event:
+    stream = TextStream(lambda ids: tokenizer.decode([token for token in ids if token not in pair.stop_token_ids]))
+    with _status(None if as_json else stream) as on_event:
         result = run_here(settings, spec, on_event)
     shown = _as_json(prompt_ids, result, tokenizer, pair)
-    click.echo(json.dumps(shown)) if as_json else _print(shown, tokenizer)
+    if as_json:
+        click.echo(json.dumps(shown))
+    else:
+        click.echo(stream.rest(shown["output_ids"]))
+        _print(shown, tokenizer)
 
 
 def _prompt_ids(tokenizer: ChatTokenizer, prompt: str | None, ids: str | None, chat: bool) -> tuple[int, ...]:
@@ -136,14 +143,17 @@ def _check_memory(store: ModelStore, target: str, draft: str | None, engine: Eng
 
 
 @contextmanager
-def _status() -> Iterator[Callable[[AgentEvent], None]]:
-    """One live line on stderr about what the agent does."""
+def _status(stream: TextStream | None) -> Iterator[Callable[[AgentEvent], None]]:
+    """One live line on stderr about what the agent does, until `stream` has text to print."""
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as status:
 
         def on_event(event: AgentEvent) -> None:
-            if event.kind == "progress":
+            if event.kind == "progress" and stream is not None:
+                status.stop()
+                click.echo(stream.feed(event.data["output_ids"]), nl=False)
+            elif event.kind == "progress":
                 status.update(f"decoding: {event.data['tokens']} of up to {event.data['max_new_tokens']} tokens")
             else:
                 status.update(event.kind.replace("_", " "))
@@ -172,7 +182,6 @@ def _print(shown: dict[str, Any], tokenizer: ChatTokenizer) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    click.echo(shown["text"])
     click.echo(f"\nprompt ids: {','.join(map(str, shown['prompt_ids']))}")
     click.echo(f"output ids: {','.join(map(str, shown['output_ids']))}")
     click.echo(f"stopped by: {shown['stop_reason']}; " + "; ".join(f"{k}: {v}" for k, v in shown["tags"].items()))
