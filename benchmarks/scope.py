@@ -1,0 +1,68 @@
+"""How much is measured: a whole run, or a quick look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Widths = tuple[int, ...]  # children of each node, by depth
+
+TREES: dict[str, Widths] = {
+    "thin-5": (2, 1, 1, 1, 1),  # 10 nodes
+    "thin-8": (2, 1, 1, 1, 1, 1, 1, 1),  # 16
+    "fan-5": (4, 1, 1, 1, 1),  # 20
+    "fan-3": (4, 2, 1),  # 20
+    "fork-7": (2, 2, 1, 1, 1, 1, 1),  # 26
+    "bush-5": (4, 2, 2, 1, 1),  # 60
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    name: str
+    limit_s: float | None  # seconds after which no further cell is started
+    sets: int  # of prompts
+    prompts: int  # in a set
+    tokens: int  # a prompt's output
+    plain_tokens: int  # of plain flash decoding, whose speed hardly varies
+    calibration_prompts: int
+    calibration_tokens: int
+    k_step: int  # of the coarse search for the chain's k
+    k_fine: bool  # then search finer around the best
+    trees: tuple[str, ...]  # names in TREES
+    tune_both: bool  # tune baselines once more with equal features; else they keep what was found without
+    uncapped: bool
+    ablation: bool
+
+
+FULL = Scope(
+    name="full",
+    limit_s=None,
+    sets=3,
+    prompts=2,
+    tokens=128,
+    plain_tokens=32,
+    calibration_prompts=3,
+    calibration_tokens=64,
+    k_step=3,
+    k_fine=True,
+    trees=tuple(TREES),
+    tune_both=True,
+    uncapped=True,
+    ablation=True,
+)
+QUICK = Scope(
+    name="quick",
+    limit_s=900.0,
+    sets=2,
+    prompts=1,
+    tokens=48,
+    plain_tokens=8,
+    calibration_prompts=1,
+    calibration_tokens=24,
+    k_step=4,
+    k_fine=False,
+    trees=("fan-5", "thin-8"),
+    tune_both=False,
+    uncapped=False,
+    ablation=False,
+)
