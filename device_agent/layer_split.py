@@ -15,6 +15,7 @@ from itertools import islice
 from device_agent.pipeline_model import RoundCosts, Stream, round_seconds
 
 MIN_RING_SLOTS = 2  # one to read into while the other is computed on
+MAX_DEPTH = 8  # slots worth trying beside pins: a deeper ring's bytes do more as pins
 WORTH_A_MOVE = 0.995  # how much shorter a round must become for a pin to leave the even spread
 READ_WEIGHT = 0.001  # of its seconds that a hidden read counts: of equally fast splits the one that reads less
 
@@ -99,7 +100,7 @@ def _candidates(layers: Sequence[int], spare: int) -> Iterator[LayerSplit]:
 
     Once more with all heavy layers pinned, so that slots can be smaller.
     """
-    for slots in _depths(layers, spare):
+    for slots in _depths(layers, spare)[: MAX_DEPTH - MIN_RING_SLOTS + 1]:
         for largest in sorted(set(layers), reverse=True):
             heavy = {index for index, nbytes in enumerate(layers) if nbytes > largest}
             counts = range(len(layers) - slots - len(heavy), -1, -1)
