@@ -134,8 +134,8 @@ def _kv(hyper: HyperParams, n_ctx: int) -> int:
 
 
 def _compute(hyper: HyperParams, n_ctx: int) -> int:
-    """Activations of one call, a whole context's states and masks, logits, graphs."""
+    """Activations of one call and its mask, a whole context's states, logits, graphs."""
     width = hyper.n_heads * hyper.head_dim + 2 * hyper.n_kv_heads * hyper.head_dim + 4 * hyper.d_model + 3 * hyper.d_ff
     activations = 4 * MAX_ROWS * width
-    context = n_ctx * (4 * hyper.d_model + 3 * n_ctx)  # states F32; visibility as bool, mask as F16
+    context = n_ctx * (4 * hyper.d_model + 3 * MAX_ROWS)  # states F32; visibility as bool, mask as F16
     return activations + context + 4 * PROJECTED_ROWS * hyper.n_vocab + GRAPHS

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from device_agent.cost_measuring import calibrated_costs
+from device_agent.engine.edge_recording import edge_traces
 from device_agent.engine.emission import Emission
 from device_agent.engine.engine import OnRound
 from device_agent.engine.outcome import RequestOutcome
 from device_agent.examination import examined
+from device_agent.failure import AgentFailure
 from device_agent.job_folder import JobLog
 from device_agent.measures import job_metrics, job_plan, job_tags
-from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, JobResult, JobSpec, PromptSpec, RoundTrace
+from device_agent.protocol import (
+    ENGINE_VERSION,
+    PROTOCOL_VERSION,
+    EdgeTrace,
+    JobResult,
+    JobSpec,
+    PromptSpec,
+    RoundTrace,
+)
 from device_agent.session import Session, open_session
 from device_agent.telemetry.energy import CpuSampler
 
+KINDS = ("decode", "edges", "costs")
 PROGRESS_S = 0.5  # between two progress events
 
 
 def run_spec(folder: Path, spec: JobSpec, log: JobLog) -> JobResult:
-    """Run all prompts of `spec` and measure them. Raises AgentFailure, OSError, MemoryError; see failed_result."""
+    """Run all prompts of `spec` and measure them, or calibrate. Raises AgentFailure, OSError, MemoryError."""
+    if spec.kind not in KINDS:
+        raise AgentFailure("bad_spec", f"kind {spec.kind!r} is not one of {', '.join(KINDS)}")
     started = time.perf_counter()
     sampler = CpuSampler()
     try:
         with open_session(spec, folder) as session:
             log.event("loaded", seconds=time.perf_counter() - started, plan=session.plan.summary())
+            if spec.kind == "costs":
+                costs = calibrated_costs(spec, session, folder / spec.packs_dir / spec.target_pack)
+                return replace(_blank(spec), costs=costs, tags={"io_mode": session.weights.io_mode})
             _warm_up(spec, session, log)
+            if spec.kind == "edges":
+                return replace(_blank(spec), edges=_edges(spec, session, log))
             outcomes = [_request(spec, session, prompt, log) for prompt in spec.prompts]
             outcomes = examined(spec, session, outcomes, log)
             return _result(spec, session, outcomes, sampler, time.perf_counter() - started)
@@ -46,6 +66,22 @@ def _request(spec: JobSpec, session: Session, prompt: PromptSpec, log: JobLog) -
     result = outcome.result
     log.event("request_done", request=prompt.id, tokens=len(result.output_ids), tpot_s=result.tpot_s)
     return outcome
+
+
+def _edges(spec: JobSpec, session: Session, log: JobLog) -> tuple[EdgeTrace, ...]:
+    """Of prompts, one after another, until there were `max_rounds` rounds."""
+    if session.draft is None:
+        raise AgentFailure("bad_spec", "acceptance is calibrated with a draft model, and this job has none")
+    found: list[EdgeTrace] = []
+    rounds = 0
+    for prompt in spec.prompts:
+        outcome = _request(spec, session, prompt, log)
+        found += edge_traces(session.draft, prompt, outcome)
+        rounds += len(outcome.rounds)
+        log.event("edges", request=prompt.id, rounds=rounds, of=spec.max_rounds, edges=len(found))
+        if 0 < spec.max_rounds <= rounds:
+            break
+    return tuple(found)
 
 
 def _progress(spec: JobSpec, prompt: PromptSpec, log: JobLog) -> OnRound:
@@ -70,6 +106,16 @@ def _result(
     spec: JobSpec, session: Session, outcomes: list[RequestOutcome], sampler: CpuSampler, wall_s: float
 ) -> JobResult:
     metrics = job_metrics(spec, session, outcomes, sampler) | {"agent_wall_s": wall_s}
+    return replace(
+        _blank(spec),
+        requests=tuple(outcome.result for outcome in outcomes),
+        metrics=metrics,
+        tags=job_tags(spec, session, outcomes, metrics["peak_rss_mb"]),
+        plan=job_plan(spec, session),
+    )
+
+
+def _blank(spec: JobSpec) -> JobResult:
     return JobResult(
         version=PROTOCOL_VERSION,
         attempt_id=spec.attempt_id,
@@ -77,8 +123,8 @@ def _result(
         engine_version=ENGINE_VERSION,
         ok=True,
         error=None,
-        requests=tuple(outcome.result for outcome in outcomes),
-        metrics=metrics,
-        tags=job_tags(spec, session, outcomes, metrics["peak_rss_mb"]),
-        plan=job_plan(spec, session),
+        requests=(),
+        metrics={},
+        tags={},
+        plan={},
     )

@@ -54,6 +54,8 @@ def job_tags(spec: JobSpec, session: Session, outcomes: Sequence[RequestOutcome]
         "energy_method": spec.energy.method,
         "exactness": _exactness([outcome.result.exactness for outcome in outcomes]),
     }
+    if adaptive := session.engine.report():
+        tags |= {"calibration": str(adaptive["calibration"]), "costs": session.costs}
     if session.cap_mb_s:
         tags["flash_cap_mb_s"] = f"{session.cap_mb_s:g}"
     if spec.engine.dram_budget_mb and peak_mb > spec.engine.dram_budget_mb * OVER_BUDGET:

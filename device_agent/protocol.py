@@ -19,8 +19,11 @@ __all__ = [
     "AgentError",
     "AgentEvent",
     "ChunkSpec",
+    "CostCalibration",
+    "CostTable",
     "DraftingSpec",
     "EdgeCalibration",
+    "EdgeTrace",
     "EnergySpec",
     "EngineSpec",
     "ExactnessCount",
@@ -76,6 +79,35 @@ class EdgeCalibration:
 
     key: str = "none"  # what it was calibrated on; none: the built-in prior
     weights: tuple[float, ...] = (-0.3, 0.8, -0.3, 0.0, -0.5)  # of 1, logit(draft prob), log rank, log1p depth, outside
+    target_pack: str = ""  # what it holds for; empty: anything
+    draft_pack: str = ""
+    engine_version: str = ""
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """Seconds of a pass by its tokens, or of a projection by its rows."""
+
+    seconds: tuple[tuple[int, float], ...]
+    per_slot_s: float = 0.0  # what each attended KV slot adds to each token
+
+
+@dataclass(frozen=True)
+class CostCalibration:
+    """What passes cost on one phone, measured by a job of kind costs: whoever is given it need not measure."""
+
+    engine_version: str
+    target_pack: str
+    draft_pack: str
+    threads: int
+    storage_mode: str
+    io_mode: str
+    draft: CostTable  # layers; with streamed layers, measured while the flash reads
+    draft_project: CostTable  # onto the whole vocabulary
+    verify: CostTable  # layers
+    project: CostTable
+    bandwidth_mb_s: tuple[tuple[int, int, float], ...] = ()  # flash: (chunk KiB, reader threads, MB/s)
+    key: str = ""  # the host's name for it
 
 
 @dataclass(frozen=True)
@@ -152,6 +184,9 @@ class JobSpec:
     energy: EnergySpec = EnergySpec()
     flash_profile_mb_s: float | None = None  # a virtual phone's own flash bandwidth: another cap
     sampling: SamplingSpec = SamplingSpec()
+    costs: CostCalibration | None = None  # None: measured in the warm-up, by strategies that need them
+    kind: str = "decode"  # or a calibration: edges (acceptance, from decoding `prompts`) | costs (no prompts)
+    max_rounds: int = 0  # edges: no further prompt after so many rounds; 0: all prompts
 
 
 @dataclass(frozen=True)
@@ -210,6 +245,15 @@ class NodeTrace:
 
 
 @dataclass(frozen=True)
+class EdgeTrace:
+    """A place where the target chose a token: how the draft's best tokens looked there, and which was chosen."""
+
+    request: str
+    features: tuple[tuple[float, ...], ...]  # of each, the best first (engine.edges.edge_features)
+    chosen: int  # index into these; -1: none of them
+
+
+@dataclass(frozen=True)
 class ExactnessCount:
     """Teacher-forced check along one emitted text: every position's choice against the reference pass."""
 
@@ -257,6 +301,8 @@ class JobResult:
     metrics: dict[str, float]  # ENGINE §10 trial keys that exist; absent rather than NaN
     tags: dict[str, str]  # io_mode, flash_cap_mb_s, accelerator, energy_method, exactness, void.<quantity>
     plan: dict[str, Any]  # the DRAM plan, thread counts, kernel build
+    edges: tuple[EdgeTrace, ...] = ()  # of a job of kind edges
+    costs: CostCalibration | None = None  # of a job of kind costs
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from device_agent.engine.growth import Array
-from device_agent.protocol import EnergySpec
+from device_agent.protocol import CostTable, EnergySpec
 
 OWN = 0.3  # weight of a new observation at its own batch size
 OTHERS = 0.1  # and at all others: a device that slows down does so for every size
@@ -22,6 +22,15 @@ class CostCurve:
         self._sizes: Array = np.array(sorted(seconds), np.float64)
         self._seconds: Array = np.array([seconds[size] for size in sorted(seconds)])
         self._per_slot_s = per_slot_s
+
+    @classmethod
+    def of(cls, table: CostTable) -> CostCurve:
+        return cls(dict(table.seconds), table.per_slot_s)
+
+    def calibrated(self) -> CostTable:
+        """The curve as it is now; `of` takes it back."""
+        sizes = self._sizes.astype(int).tolist()
+        return CostTable(tuple(zip(sizes, self._seconds.tolist(), strict=True)), self._per_slot_s)
 
     def seconds(self, tokens: Array, n_kv: int = 0) -> Array:
         """Of passes over `tokens` (k,), each attending to `n_kv` slots."""

@@ -1,8 +1,10 @@
-"""Cost curves of the two models, measured on the device itself before the first request."""
+"""Cost curves of the two models: calibrated ones, or measured on the device itself before the first request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -12,6 +14,7 @@ from device_agent.engine.drafter import Drafter
 from device_agent.engine.strategy import Conditions
 from device_agent.kernels.base import Floats
 from device_agent.model.transformer import TokenBatch, Transformer
+from device_agent.protocol import CostCalibration
 
 VERIFIED = (1, 2, 4, 8, 16, 32)  # tokens of a pass
 DRAFTED = (1, 2, 4, 8, 16)
@@ -20,15 +23,44 @@ FAR = 512  # attended slots where the cost of attention is measured, if there ar
 FAR_TOKENS = 8
 
 Project = Callable[[Floats], object]
+Meanwhile = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class PassCosts:
+    """Seconds of the layers by tokens and of the projections by rows."""
+
+    draft: CostCurve
+    draft_project: CostCurve
+    verify: CostCurve
+    project: CostCurve
+
+    @classmethod
+    def of(cls, known: CostCalibration) -> PassCosts:
+        return cls(*map(CostCurve.of, (known.draft, known.draft_project, known.verify, known.project)))
+
+
+def measure_costs(target: Transformer, draft: Transformer, meanwhile: Meanwhile = nullcontext) -> PassCosts:
+    """Overwrites both KV caches; reads the target's layers once. `meanwhile`: what goes on while the draft is run."""
+    with meanwhile():
+        drafted, draft_project = measure_passes(draft, DRAFTED), measure_projection(draft, draft.project)
+    return PassCosts(
+        drafted, draft_project, measure_passes(target, VERIFIED), measure_projection(target, target.project)
+    )
 
 
 def measure_rounds(drafter: Drafter, conditions: Conditions) -> RoundModel:
-    """What rounds of these models cost. Overwrites both KV caches; reads the target's layers once."""
-    target, draft = conditions.target, drafter.model
+    """What rounds of these models cost, by calibrated costs or measured ones.
+
+    The projection onto a trimmed vocabulary is always measured: it takes milliseconds.
+    """
+    known = conditions.costs
+    costs = PassCosts.of(known) if known else measure_costs(conditions.target, drafter.model)
+    project = measure_projection(drafter.model, drafter.project) if drafter.output else costs.draft_project
     return RoundModel(
-        draft=measure_passes(draft, DRAFTED).plus(measure_projection(draft, drafter.project)),
-        verify=measure_passes(target, VERIFIED),
-        project=measure_projection(target, target.project),
+        draft=costs.draft.plus(project),
+        verify=costs.verify,
+        project=costs.project,
         load=conditions.load,
         bandwidth=conditions.bandwidth,
         energy=conditions.energy,

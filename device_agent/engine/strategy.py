@@ -17,7 +17,7 @@ from device_agent.engine.costs import FlashLoad
 from device_agent.engine.tree import TokenTree
 from device_agent.failure import AgentFailure
 from device_agent.model.transformer import Transformer
-from device_agent.protocol import EnergySpec, EngineSpec, RoundTrace
+from device_agent.protocol import CostCalibration, EnergySpec, EngineSpec, RoundTrace
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class Conditions:
     bandwidth: Callable[[], float | None] = lambda: None  # flash, bytes/s in force; None: not known yet
     energy: EnergySpec = field(default_factory=EnergySpec)
     cores: int = 1  # that compute
+    costs: CostCalibration | None = None  # of passes, calibrated on this device; None: not known
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ def open_pack(folder: Path) -> Pack:
     Contents are not hashed here: the host has every chunk's sha256 checked once, when it is pushed.
     """
     manifest = _manifest(folder / "model.json")
+    _check_hash(folder)
     if manifest.version != PACK_VERSION:
         raise _corrupt(folder / "model.json", f"pack version {manifest.version}, this agent reads {PACK_VERSION}")
     extents = {extent.name: extent for extent in manifest.extents}
@@ -53,6 +55,13 @@ def _manifest(file: Path) -> PackManifest:
         raise _corrupt(file, "no such file") from None
     except (ValueError, WireError) as error:
         raise _corrupt(file, f"not a manifest: {error}") from error
+
+
+def _check_hash(folder: Path) -> None:
+    """A pack is called by its manifest's hash: another one there would silently be another model."""
+    found = hashlib.sha256((folder / "model.json").read_bytes()).hexdigest()
+    if found != folder.name:
+        raise _corrupt(folder / "model.json", f"pack {folder.name[:12]} was changed: it hashes to {found[:12]}")
 
 
 def _check_sizes(folder: Path, extent: ExtentSpec) -> None:

@@ -27,8 +27,11 @@ class TokenBatch:
 
 def causal_batch(ids: Sequence[int]) -> TokenBatch:
     """A whole text from position 0 in slots 0, 1, …, each token seeing itself and those before it."""
-    order = np.arange(len(ids), dtype=np.int64)
-    return TokenBatch(np.array(ids, np.int32), order.astype(np.int32), order, np.tri(len(ids), dtype=np.bool_))
+    n = len(ids)
+    order = np.arange(n, dtype=np.int64)
+    # Row i of a lower triangle is a window of one row of n ones and n-1 zeros: n² entries in 2n-1 bytes.
+    visible = np.lib.stride_tricks.sliding_window_view(np.arange(2 * n - 1) < n, n)[::-1]
+    return TokenBatch(np.array(ids, np.int32), order.astype(np.int32), order, visible)
 
 
 @dataclass
@@ -56,14 +59,15 @@ class Transformer:
     def forward(self, batch: TokenBatch) -> Floats:
         """States (n, d_model) after the last layer. Each layer is asked for once, however long the batch."""
         states = self.source.embed(batch.ids)
-        parts = [*_split(states, batch)]
+        # A long text's masks are made anew for each layer: all of them at once would take n² memory.
+        parts = [*_split(states, batch)] if len(states) <= MAX_ROWS else None
         self.source.begin_pass()
         self.counters.passes += 1
         for segment in self._segments:
             with ExitStack() as held:
                 bases = [held.enter_context(self.source.layer(index)) for index in segment]
                 start = perf_counter()
-                for rows in parts:
+                for rows in parts or _split(states, batch):
                     self._kernels.run_layers(rows, segment.start, bases)
                 self.counters.compute_s += perf_counter() - start
         return states

@@ -37,10 +37,9 @@ PROMPTS = (PromptSpec("one", (5, 17, 90)), PromptSpec("two", (33, 8)))
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> JobSpec:
     packs = tmp_path_factory.mktemp("packs")
-    for name, model in (("t", TARGET), ("d", DRAFT)):
-        write_pack(packs / name, model).rename(packs / f"{name}-pack")
+    target, draft = (write_pack(packs, model).name for model in (TARGET, DRAFT))
     tree = EngineSpec("static_tree", draft_widths=(3, 2), storage=StorageSpec("resident"), n_ctx=256, trace_nodes=True)
-    return JobSpec(PROTOCOL_VERSION, "a", "t", "t-pack", "d-pack", tree, PROMPTS, 20, (), packs_dir=str(packs))
+    return JobSpec(PROTOCOL_VERSION, "a", "t", target, draft, tree, PROMPTS, 20, (), packs_dir=str(packs))
 
 
 def run(spec: JobSpec, folder: Path) -> JobResult:
