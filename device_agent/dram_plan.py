@@ -56,7 +56,7 @@ def plan_dram(target: PackManifest, draft: PackManifest | None, engine: EngineSp
 
     Raises AgentFailure(budget_too_small) naming the budget that would do.
     """
-    fixed = _fixed_parts(target, draft, engine.n_ctx)
+    fixed = _fixed_parts(target, draft, engine.n_ctx, engine.drafting.trim_vocabulary)
     budget = None if engine.dram_budget_mb is None else int(engine.dram_budget_mb * MB)
     layers, mode = layer_sizes(target), engine.storage.mode
     if mode == "resident":
@@ -108,14 +108,22 @@ def _refuse_beyond(budget: int | None, needed: int, what: str) -> None:
         )
 
 
-def _fixed_parts(target: PackManifest, draft: PackManifest | None, n_ctx: int) -> dict[str, int]:
+def _fixed_parts(target: PackManifest, draft: PackManifest | None, n_ctx: int, trim: int) -> dict[str, int]:
     """What is there whatever the layers get. Embedding rows are read on demand, unless they double as output."""
     parts = {"interpreter": INTERPRETER, "target_output": _resident_extents(target)}
     parts |= {"target_kv": _kv(target.hyper, n_ctx), "target_compute": _compute(target.hyper, n_ctx)}
     if draft is not None:
         parts["draft_weights"] = _resident_extents(draft) + sum(layer_sizes(draft))
         parts |= {"draft_kv": _kv(draft.hyper, n_ctx), "draft_compute": _compute(draft.hyper, n_ctx)}
+        parts |= {"draft_trimmed": _trimmed(draft, trim)} if trim else {}
     return parts
+
+
+def _trimmed(manifest: PackManifest, trim: int) -> int:
+    """Rows of the output projection once more (model.trimmed_output)."""
+    named = {spec.name: spec for spec in manifest.tensors}
+    spec = named.get("output.weight") or named["token_embd.weight"]
+    return min(trim, spec.shape[1]) * (spec.nbytes // spec.shape[1])
 
 
 def _resident_extents(manifest: PackManifest) -> int:

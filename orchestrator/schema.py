@@ -20,6 +20,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.strategies import strategy_names
 
 STORAGE_MODES = ("flash", "resident", "mmap")
+OBJECTIVES = ("latency", "energy", "edp")
 SOURCES = ("humaneval",)
 RUNTIMES = ("ray", "inline")
 MAX_NODES = 512
@@ -39,10 +40,19 @@ class DraftingConf:
     k: int = 5  # chain, prompt_lookup: draft tokens a round
     widths: list[int] = field(default_factory=list)  # static_tree: children of each node, by depth
     ngram: int = 3  # prompt_lookup: tokens of the longest n-gram looked up
+    enabled: bool = True  # lever: draft at all; false leaves plain decoding with all the rest
+    objective: str = "latency"  # lever: latency | energy | edp, what trees are grown for
+    trim_vocabulary: int = 0  # tokens that the draft model can say: frequent ones and the text's own; 0: all
+    max_nodes: int = 62  # lever: safety caps, draft tokens verified in a round
+    max_depth: int = 24  # lever: and on a branch
 
     def __post_init__(self) -> None:
         _within("engine.drafting.k", self.k, 1, 64)
         _within("engine.drafting.ngram", self.ngram, 1, 16)
+        _one_of("engine.drafting.objective", self.objective, OBJECTIVES)
+        _within("engine.drafting.trim_vocabulary", self.trim_vocabulary, 0, 10_000_000)
+        _within("engine.drafting.max_nodes", self.max_nodes, 1, 62)
+        _within("engine.drafting.max_depth", self.max_depth, 1, 62)
         for width in self.widths:
             _within("engine.drafting.widths", width, 1, 64)
         nodes = sum(math.prod(self.widths[: depth + 1]) for depth in range(len(self.widths)))

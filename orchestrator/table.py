@@ -110,12 +110,17 @@ def phone_label(name: str | None, tags: Mapping[str, str]) -> str:
 
 
 def strategy_label(trial: Trial) -> str:
-    """The strategy and what tunes it: "chain k=5", "static_tree 4-2-1", "prompt_lookup k=10 n=3"."""
+    """The strategy and what tunes it: "chain k=5", "static_tree 4-2-1", "prompt_lookup k=10 n=3", "lever energy"."""
     engine = trial.spec.job.get("engine", {})
     parts = [trial.spec.labels.get("strategy") or str(engine.get("strategy", ""))]
     if widths := engine.get("draft_widths"):
         parts.append("-".join(map(str, widths)))
     parts += [f"{letter}={engine[key]}" for letter, key in (("k", "draft_k"), ("n", "draft_ngram")) if engine.get(key)]
+    drafting = engine.get("drafting", {})
+    if (objective := drafting.get("objective", "latency")) != "latency":
+        parts.append(objective)
+    if not drafting.get("enabled", True):
+        parts.append("drafting off")
     return " ".join(parts)
 
 

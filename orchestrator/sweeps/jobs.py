@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from device_agent.protocol import EngineSpec, SamplingSpec, StorageSpec
+from device_agent.protocol import DraftingSpec, EngineSpec, SamplingSpec, StorageSpec
 from orchestrator.errors import UsageError
-from orchestrator.schema import EngineConf, LeverConf, SamplingConf, StorageConf
+from orchestrator.schema import DraftingConf, EngineConf, LeverConf, SamplingConf, StorageConf
 
 # What the strategies that are built in use of engine.drafting; others are given all of it.
+LEVER = frozenset({"model", "enabled", "objective", "trim_vocabulary", "max_nodes", "max_depth"})
 USED = {
     "autoregressive": frozenset[str](),
-    "chain": frozenset({"model", "k"}),
-    "static_tree": frozenset({"model", "widths"}),
+    "chain": frozenset({"model", "k", "trim_vocabulary"}),
+    "static_tree": frozenset({"model", "widths", "trim_vocabulary"}),
     "prompt_lookup": frozenset({"k", "ngram"}),
+    "lever": LEVER,
 }
-EVERYTHING = frozenset({"model", "k", "widths", "ngram"})
+EVERYTHING = LEVER | {"k", "widths", "ngram"}
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,18 @@ def engine_spec(conf: EngineConf) -> EngineSpec:
         draft_k=conf.drafting.k if "k" in used else 0,
         draft_widths=tuple(conf.drafting.widths) if "widths" in used else (),
         draft_ngram=conf.drafting.ngram if "ngram" in used else 0,
+        drafting=_drafting_spec(conf.drafting, used),
         storage=_storage_spec(conf.storage, budgeted=conf.memory.dram_budget_mb is not None),
         dram_budget_mb=conf.memory.dram_budget_mb,
         threads=conf.threads,
         n_ctx=conf.n_ctx,
         trace_nodes=drafts if conf.trace_nodes is None else conf.trace_nodes,
     )
+
+
+def _drafting_spec(conf: DraftingConf, used: frozenset[str]) -> DraftingSpec:
+    names = {field.name for field in dataclasses.fields(DraftingSpec)} & used
+    return DraftingSpec(**{name: getattr(conf, name) for name in names})
 
 
 def with_draft_model(conf: EngineConf) -> bool:

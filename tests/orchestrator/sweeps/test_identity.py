@@ -26,6 +26,11 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "engine.drafting.k": (7, True),
     "engine.drafting.widths": ([2, 1], False),  # the base is a chain
     "engine.drafting.ngram": (2, False),
+    "engine.drafting.enabled": (False, False),
+    "engine.drafting.objective": ("edp", False),
+    "engine.drafting.trim_vocabulary": (512, True),
+    "engine.drafting.max_nodes": (8, False),
+    "engine.drafting.max_depth": (4, False),
     "engine.storage.mode": ("resident", True),
     "engine.storage.flash_bandwidth_mb_s": (500.0, True),
     "engine.storage.chunk_kib": (1024, True),
