@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     console = Console(highlight=False)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the agent that runs ends too
     try:
         return bench(console)
     except LeverError as error:

@@ -57,7 +57,7 @@ class Bench:
             with self._cell(label):
                 found = run_job(label, spec, self.results / "jobs" / key, self.store.packs)
             self.shelf.put(key, found)
-            self.say(f"{label}: [bold]{found.tpot_s:.3f}[/] s a token, {found.result.tags['exactness']}")
+            self.say(f"         {label}: [bold]{found.tpot_s:.3f}[/] s a token, {found.result.tags['exactness']}")
         self.measured.append(found)
         return found
 
@@ -87,7 +87,7 @@ class Bench:
     def _cell(self, label: str) -> Iterator[None]:
         """Something that takes time, if there is some left."""
         self.check_time()
-        self.say(f"[dim]{label} …")
+        self.say(f"[dim]{time.monotonic() - self.started:5.0f} s  {label} …")
         begun = time.monotonic()
         yield
         self._longest_s = max(self._longest_s, time.monotonic() - begun)

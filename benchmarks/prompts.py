@@ -8,9 +8,8 @@ from pathlib import Path
 
 from benchmarks.scope import Scope
 from device_agent.protocol import PromptSpec
-from orchestrator.models.tokenizer import ChatTokenizer
 from orchestrator.schema import WorkloadConf
-from orchestrator.sweeps.workload import Prompt, encode_prompts, read_prompts
+from orchestrator.sweeps.workload import Prompt, Tokenizer, encode_prompts, read_prompts
 
 CHAT = Path(__file__).with_name("prompts.jsonl")
 CALIBRATION_CODE = 120  # HumanEval problems from here on are for calibration, those before for evaluation
@@ -30,7 +29,7 @@ class Workload:
     calibration: PromptSet
 
 
-def workload(scope: Scope, tokenizer: ChatTokenizer) -> Workload:
+def workload(scope: Scope, tokenizer: Tokenizer) -> Workload:
     """Evaluation sets are of code and of chat in turn: the second of every three is chat."""
     code, chat = all_prompts()
     pools = {"code": iter(spread(code[:CALIBRATION_CODE])), "chat": iter(chat[:CALIBRATION_CHAT])}
