@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 
 from device_agent.kernels import reference
 from device_agent.kernels.base import MAX_ROWS, Floats, Visible
-from device_agent.model.transformer import TokenBatch, Transformer, open_transformer
+from device_agent.model.transformer import TokenBatch, Transformer, causal_batch, open_transformer
 from tests.fakes.memory_source import MemorySource
 from tests.fakes.packs import write_pack
 from tests.fakes.tiny_gguf import TinyModel
@@ -101,6 +102,23 @@ def test_a_long_prompt_asks_for_each_layer_once(transformer: Transformer, folder
     source = transformer.source
     assert isinstance(source, MemorySource)
     assert source.layers_asked == [0, 1, 2]
+
+
+@pytest.mark.parametrize("n", [1, 2, 65])
+def test_a_text_sees_itself_and_what_came_before(n: int) -> None:
+    np.testing.assert_array_equal(causal_batch(range(n)).visible, causal(n))
+
+
+def test_a_long_prompt_needs_no_square_of_memory(tmp_path: Path) -> None:
+    """1,500 tokens: visibility and masks of all at once would be 7 MB."""
+    source = MemorySource(write_pack(tmp_path, TinyModel("llama", "F32", n_layers=1)))
+    with closing(open_transformer(source, n_ctx=1500, threads=1)) as opened:
+        tracemalloc.start()
+        try:
+            opened.forward(causal_batch([7, 9, 11] * 500))
+            assert tracemalloc.get_traced_memory()[1] < 3e6
+        finally:
+            tracemalloc.stop()
 
 
 def test_graphs_are_rerun_over_other_addresses(transformer: Transformer, folder: Path, model: TinyModel) -> None:
