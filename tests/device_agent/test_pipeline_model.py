@@ -6,7 +6,7 @@ from collections.abc import Generator
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from device_agent.pipeline_model import RoundCosts, Stream, round_seconds, total_seconds
@@ -72,6 +72,7 @@ streams = st.builds(Stream, reads, st.integers(1, 5), st.booleans())
 costs = st.builds(RoundCosts, seconds, seconds, seconds)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(streams, costs)
 def test_the_simulation_s_rounds_settle_to_the_model_s(stream: Stream, each: RoundCosts) -> None:
     """Long enough that an early or late start does not count."""
@@ -80,6 +81,7 @@ def test_the_simulation_s_rounds_settle_to_the_model_s(stream: Stream, each: Rou
     assert round_seconds(stream, each.compute_s, each.draft_s, each.projection_s) == pytest.approx(settled, rel=1e-6)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(streams, st.lists(costs, min_size=1, max_size=6))
 def test_unlike_rounds_in_a_row_take_what_the_simulation_takes(stream: Stream, rounds: list[RoundCosts]) -> None:
     """The round before fills the ring, as a prefill does."""
