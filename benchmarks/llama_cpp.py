@@ -41,7 +41,7 @@ class LlamaCpp:
             "prompts": [list(prompt.token_ids) for prompt in prompts.prompts],
         }
         done = subprocess.run(
-            [self.python, WORKER], input=json.dumps(asked), cwd=ROOT, capture_output=True, text=True, check=False
+            [self.python, "-P", WORKER], input=json.dumps(asked), cwd=ROOT, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise LeverError(f"llama.cpp failed: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")

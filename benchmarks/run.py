@@ -1,4 +1,4 @@
-"""One interleaved run: tuning, then every prompt set through every condition and contender."""
+"""One interleaved run: every prompt set through every condition and contender, which are tuned when first met."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def run(bench: Bench, work: Workload) -> Run:
     """All of it, or as much as the scope's time allows. Raises CellFailed when tuning fails."""
     found = Run()
     try:
-        for condition in conditions(bench):
-            found.tuned[condition.name] = tune(bench, condition, work.calibration)
         for turn in range(len(work.evaluation)):
             for condition in conditions(bench):
+                if condition.name not in found.tuned:
+                    found.tuned[condition.name] = tune(bench, condition, work.calibration)
                 contenders = found.tuned[condition.name].contenders
                 everybody = [*contenders, *(_ablated(contenders[-1]) if _ablates(bench, condition) else ())]
                 for contender in rotated(everybody, turn):

@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks.cell import Measured
 from benchmarks.headroom import all_headroom
+from benchmarks.ratios import Spread, best_by_set, paired, spread_of
 from benchmarks.run import CAPPED, UNCAPPED, WITHOUT, Run
-from benchmarks.statistics import Spread, best_by_set, paired, spread_of
 from benchmarks.tuning import CHAIN, EQUAL, LEVER, PLAIN, TREE
 from device_agent.dram_plan import MB, layer_sizes
 from device_agent.protocol import PackManifest

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.statistics import Spread
+from benchmarks.ratios import Spread
 
 TARGETS: dict[str, float] = {  # least value of ENGINE §11
     "cap_500.as_practised.over_autoregressive": 6.0,

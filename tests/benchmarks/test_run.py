@@ -58,8 +58,8 @@ def bench(tmp_path: Path) -> Instant:
 def test_each_set_sees_everybody_before_the_next(bench: Instant) -> None:
     found = run(bench, WORK)
     assert found.complete
-    sets = [prompts for prompts, _, _ in bench.asked]
-    assert list(dict.fromkeys(sets)) == ["calibration", "set-0", "set-1", "set-2"]
+    sets = [prompts for prompts, _, _ in bench.asked if prompts != "calibration"]
+    assert list(dict.fromkeys(sets)) == ["set-0", "set-1", "set-2"]
     assert sets == sorted(sets)  # none comes back
     everybody = {PLAIN, CHAIN, TREE, PLAIN + EQUAL, CHAIN + EQUAL, TREE + EQUAL, LEVER}
     parts = {WITHOUT + part for part in ("drafting", "prefetch", "pinning", "trimming")}

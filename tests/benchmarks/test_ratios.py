@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks.statistics import Spread, best_by_set, paired, spread_of
+from benchmarks.ratios import Spread, best_by_set, paired, spread_of
 
 
 def test_ratios_are_paired_by_set() -> None:
