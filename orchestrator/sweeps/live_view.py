@@ -45,6 +45,14 @@ class LiveView:
         self._live.console.print(text)
 
 
+class NoView:
+    """Shows nothing."""
+
+    def update(self, progress: SweepProgress) -> None: ...
+
+    def ended(self, trial: Trial) -> None: ...
+
+
 def render(progress: SweepProgress) -> RenderableType:
     """The whole picture, as tall as there are busy phones and reasons to wait."""
     counts, total = progress.counts, len(progress.trials)
