@@ -72,7 +72,7 @@ def verify(names: tuple[str, ...]) -> None:
     if bad:
         raise ModelError(
             f"{', '.join(bad)}: files are damaged",
-            f"Remove the folders named above, then: lever models add {bad[0]}",
+            f"Remove their folders, then: lever models add {bad[0]} (--target and --draft if the files were your own)",
         )
 
 

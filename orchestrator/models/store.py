@@ -68,6 +68,8 @@ class ModelStore:
 
     def has_pair(self, name: str) -> bool:
         """Added, and all files of its packs are there with their sizes (their contents: `verify`)."""
+        if not self._pair_file(name).is_file():
+            return False
         try:
             pair = self.pair(name)
             return not any(self._incomplete(pack) for pack in (pair.target_pack, pair.draft_pack))
