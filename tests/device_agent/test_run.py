@@ -276,11 +276,12 @@ def test_bad_usage(arguments: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_qwen_pair_stays_within_its_budget(qwen_coder: ModelStore, tmp_path: Path) -> None:
     """The smallest budget that is accepted, with the whole KV cache in use."""
     pair = qwen_coder.pair("qwen-coder")
-    engine = EngineSpec("chain", 5, StorageSpec("flash"), dram_budget_mb=1.0, n_ctx=1024)
-    prompt = PromptSpec("long", tuple(range(1000, 2000)))
+    engine = EngineSpec("chain", 5, StorageSpec("flash"), dram_budget_mb=1.0, n_ctx=384)
+    prompt = PromptSpec("long", tuple(range(1000, 1360)))
     spec = JobSpec(
         version=PROTOCOL_VERSION,
         attempt_id="a",
@@ -289,7 +290,8 @@ def test_the_qwen_pair_stays_within_its_budget(qwen_coder: ModelStore, tmp_path:
         draft_pack=pair.draft_pack,
         engine=engine,
         prompts=(prompt,),
-        max_new_tokens=24,
+        max_new_tokens=16,
+        warmup_tokens=0,
         stop_token_ids=(),
         packs_dir=str(qwen_coder.packs),
     )
