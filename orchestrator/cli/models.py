@@ -98,7 +98,7 @@ def _write_conf(settings: Settings, pair: Pair) -> None:
 
 def _described(pair: Pair) -> str:
     if pair.self_draft:
-        return f"{pair.target_model} (self-draft: for tests, no speed-up to be had)"
+        return f"{pair.target_model} (self-draft: for tests)"
     return f"{pair.target_model} drafted by {pair.draft_model}"
 
 

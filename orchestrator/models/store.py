@@ -39,7 +39,7 @@ class Pair:
 
     @property
     def self_draft(self) -> bool:
-        """The target drafts for itself: right for tests, no speed-up to be had."""
+        """The target drafts for itself: for tests, its acceptance says nothing about a real draft."""
         return self.draft_pack == self.target_pack
 
 
