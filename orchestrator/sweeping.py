@@ -19,7 +19,7 @@ from orchestrator.sweeps.follow import follow
 from orchestrator.sweeps.inline_farm import inline_farm
 from orchestrator.sweeps.interrupt import ask_and_leave
 from orchestrator.sweeps.jobs import SweepJob
-from orchestrator.sweeps.live_view import open_view
+from orchestrator.sweeps.live_view import NoView, open_view
 from orchestrator.sweeps.submit import Submitted, plan, submit
 
 Pause = Callable[[float], None]
@@ -71,11 +71,21 @@ def _farm(submitted: Submitted, settings: Settings, console: Console) -> Iterato
     if not submitted.open and submitted.known:
         yield time.sleep
     elif submitted.batch.runtime == "ray":
-        ensure_up(settings, lambda step: _say(console, f"· {step}"))
+        _ensure_up(submitted, settings, console)
         yield time.sleep
     else:
         with inline_farm(settings) as farm:
             yield farm.wait
+
+
+def _ensure_up(submitted: Submitted, settings: Settings, console: Console) -> None:
+    try:
+        ensure_up(settings, lambda step: _say(console, f"· {step}"))
+    except KeyboardInterrupt:
+        _say(
+            console, f"sweep {submitted.submission.sweep.name} stays queued: the same command, or `lever up`, runs it."
+        )
+        raise
 
 
 def _follow(submitted: Submitted, registry: Registry, console: Console, pause: Pause) -> list[Trial]:
@@ -84,7 +94,9 @@ def _follow(submitted: Submitted, registry: Registry, console: Console, pause: P
         with open_view(console) as view:
             return follow(registry, sweep.sweep_id, submitted.trial_ids, after, view, pause)
     except KeyboardInterrupt:
-        ask_and_leave(registry, sweep, submitted.batch.runtime, console)
+        cancelled = ask_and_leave(registry, sweep, submitted.batch.runtime, console)
+        if cancelled and submitted.batch.runtime == "inline":  # this process is the farm: see the phones left clean
+            follow(registry, sweep.sweep_id, submitted.trial_ids, after, NoView(), pause)
         raise
 
 

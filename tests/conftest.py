@@ -1,6 +1,12 @@
 import os
 
+from hypothesis import settings
+
 # As the agent itself does: threads that spin at barriers make ggml crawl when tests share the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A busy machine is no failure: examples have no deadline of their own.
+settings.register_profile("lever", deadline=None)
+settings.load_profile("lever")
 
 pytest_plugins = ["tests.fakes.mlflow_store", "tests.fakes.phones", "tests.fakes.real_models"]

@@ -23,17 +23,21 @@ ROWS_AT_ONCE = 8  # projected together, to bound memory
 def tie_tolerance(target: Transformer, text: Sequence[int], round_tokens: int) -> float:
     """Largest logit margin that rounding may overturn.
 
-    The last positions of `text` are computed in one pass over the whole text, in passes of `round_tokens` and one
-    token at a time. Two logits can move apart by twice what one moves, so the tolerance is twice the largest
-    difference that a logit showed. Only logits that compete for being chosen count: the noisiest of a whole
-    vocabulary, far below the best, says nothing about a tie and would let real errors pass as one.
+    The last positions of `text` are computed in one pass over the whole text; then again over a cache that two passes
+    of half the text filled, in a pass of `round_tokens` and one token at a time. Two logits can move apart by twice
+    what one moves, so the tolerance is twice the largest difference that a logit showed. Only logits that compete for
+    being chosen count: the noisiest of a whole vocabulary, far below the best, says nothing about a tie and would let
+    real errors pass as one.
     """
-    probed = min(PROBED, len(text))
-    whole = _logits(target, causal_batch(text), probed)
-    tail = max(probed, min(round_tokens, len(text)))
-    in_rounds = _logits(target, _tail(text, len(text) - tail, len(text)), probed)
-    singly = np.concatenate([_logits(target, _tail(text, i, i + 1), 1) for i in range(len(text) - probed, len(text))])
-    return 2 * max(_noise(a, b) for a, b in ((whole, singly), (whole, in_rounds), (in_rounds, singly)))
+    n = len(text)
+    probed = min(PROBED, n)
+    whole = _logits(target, _part(text, 0, n), probed)
+    for start, stop in ((0, n // 2), (n // 2, n - probed)):
+        if start < stop:
+            target.forward(_part(text, start, stop))
+    in_round = _logits(target, _part(text, max(0, n - max(probed, round_tokens)), n), probed)
+    singly = np.concatenate([_logits(target, _part(text, i, i + 1), 1) for i in range(n - probed, n)])
+    return 2 * max(_noise(a, b) for a, b in ((whole, in_round), (whole, singly), (in_round, singly)))
 
 
 def _noise(one: Floats, other: Floats) -> float:
@@ -65,7 +69,7 @@ def count_exactness(judgements: Sequence[Judgement], tolerance: float) -> Exactn
     )
 
 
-def _tail(text: Sequence[int], start: int, stop: int) -> TokenBatch:
+def _part(text: Sequence[int], start: int, stop: int) -> TokenBatch:
     """Tokens start..stop of `text`, the ones before them being cached."""
     whole = causal_batch(text)
     part = slice(start, stop)

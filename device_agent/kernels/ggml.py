@@ -65,6 +65,9 @@ class Device:
     def __init__(self, threads: int) -> None:
         self._backend = ggml.ggml_backend_cpu_init()
         ggml.ggml_backend_cpu_set_n_threads(self._backend, threads)
+        # Otherwise attention sums in another order and precision for 1, 2 to 63 and 64 tokens, and verifying a batch
+        # would not give the logits of decoding token by token.
+        ggml.ggml_backend_cpu_set_use_ref(self._backend, True)
         self._allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(self._backend))
 
     @property

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from hydra_plugins.lever_farm._errors import HYDRA_ERRORS, explain, refuse_unknown
 from orchestrator.errors import ConfigError
 from orchestrator.schema import LeverConf
-from orchestrator.sweeps.identity import leaves
+from orchestrator.sweeps.identity import VOLATILE, leaves
 from orchestrator.sweeps.jobs import SweepJob, name_error
 
 _TYPED = OmegaConf.structured(LeverConf)
@@ -65,7 +65,7 @@ class _Composer:
 
     def compose(self, number: int, overrides: Sequence[str], distinct: Sequence[str], alone: bool) -> Composed:
         """Raises ConfigError naming the job for whatever is wrong with it: keys, types, ranges, missing values."""
-        label = " ".join(distinct or filter_overrides(overrides))
+        label = " ".join(distinct or [o for o in filter_overrides(overrides) if _key(o) not in VOLATILE])
         name = "" if alone else f"job #{number} ({label})"
         saved = HydraConfig.instance().cfg
         try:
@@ -112,6 +112,10 @@ def save(composed: Composed) -> None:
         _save_config(composed.cfg.hydra.overrides.task, "overrides.yaml", folder)
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror}", "Set hydra.sweep.dir to a folder.") from error
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0]
 
 
 def _place(cfg: DictConfig, number: int) -> Path:

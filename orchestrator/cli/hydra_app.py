@@ -20,6 +20,7 @@ from hydra.core.utils import JobReturn
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from orchestrator.cli import completion
 from orchestrator.errors import UsageError
 
 PROGRAM = "lever sweep"
@@ -79,6 +80,7 @@ def _shown(hydra: Hydra, parser: argparse.ArgumentParser, parsed: argparse.Names
     elif parsed.cfg:
         hydra.show_cfg(name, overrides, cfg_type=parsed.cfg, package=parsed.package, resolve=parsed.resolve)
     elif parsed.shell_completion:
+        completion.strip_command()
         hydra.shell_completion(config_name=name, overrides=overrides)
     elif parsed.info:
         hydra.show_info(parsed.info, config_name=name, overrides=overrides)

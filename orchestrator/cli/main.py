@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli import completion
 from orchestrator.errors import LeverError
 
 # name → (module, attribute, help): the help line is here so that `lever --help` imports no command.
@@ -76,8 +77,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code, whatever happened printed for a person."""
     try:
-        # Outside its standalone mode click returns the code of ctx.exit(), and otherwise what the command returned.
-        code = lever.main(args=None if args is None else list(args), prog_name="lever", standalone_mode=False)
+        code = _dispatch(list(sys.argv[1:] if args is None else args))
         sys.stdout.flush()
     except LeverError as error:
         return _say(error.message, error.remedy, error.exit_code)
@@ -94,6 +94,17 @@ def run(args: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:  # noqa: BLE001  # last resort: a bug of ours must not print a traceback at people
         return _unexpected(error)
+    return code
+
+
+def _dispatch(args: list[str]) -> int:
+    if completion.is_question(args):
+        if (names := completion.commands(COMMANDS)) is not None:
+            click.echo(" ".join(names))
+            return 0
+        args = ["sweep", *args]
+    # Outside its standalone mode click returns the code of ctx.exit(), and otherwise what the command returned.
+    code = lever.main(args=args, prog_name="lever", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 

@@ -72,7 +72,7 @@ def verify(names: tuple[str, ...]) -> None:
     if bad:
         raise ModelError(
             f"{', '.join(bad)}: files are damaged",
-            f"Remove the folders named above, then: lever models add {bad[0]}",
+            f"Remove their folders, then: lever models add {bad[0]} (--target and --draft if the files were your own)",
         )
 
 
@@ -98,7 +98,7 @@ def _write_conf(settings: Settings, pair: Pair) -> None:
 
 def _described(pair: Pair) -> str:
     if pair.self_draft:
-        return f"{pair.target_model} (self-draft: for tests, no speed-up to be had)"
+        return f"{pair.target_model} (self-draft: for tests)"
     return f"{pair.target_model} drafted by {pair.draft_model}"
 
 

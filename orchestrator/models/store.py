@@ -39,7 +39,7 @@ class Pair:
 
     @property
     def self_draft(self) -> bool:
-        """The target drafts for itself: right for tests, no speed-up to be had."""
+        """The target drafts for itself: for tests, its acceptance says nothing about a real draft."""
         return self.draft_pack == self.target_pack
 
 
@@ -68,6 +68,8 @@ class ModelStore:
 
     def has_pair(self, name: str) -> bool:
         """Added, and all files of its packs are there with their sizes (their contents: `verify`)."""
+        if not self._pair_file(name).is_file():
+            return False
         try:
             pair = self.pair(name)
             return not any(self._incomplete(pack) for pack in (pair.target_pack, pair.draft_pack))

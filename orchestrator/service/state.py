@@ -13,7 +13,7 @@ from orchestrator.run_files import read_json, write_json
 from orchestrator.service.processes import ProcessId, find, working_in
 from orchestrator.settings import Settings
 
-TEMP_PREFIX = "lever-"
+TEMP_PREFIX = "lever-ray-"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from orchestrator.registry.contract import Registry
 from orchestrator.sweeps.progress import SweepProgress
 
 POLL_S = 0.25
-REFRESH_S = 2.0  # states arrive as events; reasons for waiting only by reading the trials
+REFRESH_S = 2.0  # states arrive as events; reasons for waiting only by reading all trials
+LARGE = 200  # trials, from which on that is done less often
 EVENTS = 1000  # a query
 COMPARED_S = 10.0
 
@@ -45,11 +46,12 @@ def follow(
     while not progress.finished:
         view.update(progress)
         pause(POLL_S)
-        after_event, due = _take_events(registry, sweep_id, after_event, progress)
-        if due or time.monotonic() - refreshed > REFRESH_S:
-            for trial in progress.refresh(registry.trials(sweep_id)):
-                view.ended(trial)
-            refreshed = time.monotonic()
+        after_event, changed = _take_events(registry, sweep_id, after_event, progress)
+        trials = [registry.trial(trial_id) for trial_id in changed]
+        if time.monotonic() - refreshed > REFRESH_S * max(1.0, len(wanted) / LARGE):
+            trials, refreshed = registry.trials(sweep_id), time.monotonic()
+        for trial in progress.refresh(trials):
+            view.ended(trial)
     view.update(progress)
     if watched:
         _await_comparisons(registry, wanted, pause)
@@ -66,11 +68,12 @@ def _await_comparisons(registry: Registry, wanted: set[str], pause: Callable[[fl
         pause(POLL_S)
 
 
-def _take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, bool]:
-    """(id of the last event taken, whether a trial's state may have changed)."""
-    due = False
+def _take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, dict[str, None]]:
+    """(id of the last event taken, trials whose state may have changed, in order)."""
+    changed: dict[str, None] = {}
     while events := registry.events(after, sweep_id, EVENTS):
         for event in events:
-            due = progress.apply(event) or due
+            if progress.apply(event) and event.trial_id:
+                changed[event.trial_id] = None
         after = events[-1].event_id
-    return after, due
+    return after, changed

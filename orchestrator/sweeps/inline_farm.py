@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from orchestrator import wiring
 from orchestrator.errors import FarmError
@@ -21,6 +21,7 @@ class InlineFarm:
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
+        self._ended = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._main, name="inline-farm", daemon=True)
 
@@ -29,23 +30,23 @@ class InlineFarm:
 
     def wait(self, seconds: float) -> None:
         """Sleep while the controller works; raises FarmError when it is gone."""
-        self._thread.join(seconds)
-        if not self._thread.is_alive():
+        if self._ended.wait(seconds):  # joining would take the thread for dead once Ctrl-C interrupted it
             raise FarmError(f"the controller ended: {self._error}", "The same command again goes on where it stopped.")
 
     def stop(self) -> None:
         """Let the loop return; attempts that run go on on their phones and are found again by the next controller."""
-        if self._thread.is_alive():
+        with suppress(RuntimeError):  # its loop is closed: it ended by itself
             self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(STOP_S)
+        self._ended.wait(STOP_S)
 
     def _main(self) -> None:
         try:
-            self._loop.run_until_complete(self._run())
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._run())
         except Exception as error:  # noqa: BLE001  # told by wait(), in the thread that follows
             self._error = error
         finally:
-            self._loop.close()
+            self._ended.set()
 
     async def _run(self) -> None:
         executor = wiring.inline_executor(self._settings)

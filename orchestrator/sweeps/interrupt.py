@@ -15,24 +15,20 @@ QUESTION = "Detach (the sweep goes on) or cancel it? [D/c] "
 
 def ask_and_leave(
     registry: Registry, sweep: Sweep, runtime: str, console: Console, answer: Callable[[str], str] = input
-) -> None:
-    """Detach or cancel. Without a terminal to ask on, or at a second Ctrl-C, it detaches: nothing is lost by that."""
+) -> bool:
+    """Detach or cancel; returns whether it was cancelled. Without a terminal to ask on, or at a second Ctrl-C, it
+    detaches: nothing is lost by that."""
     if _wants_cancel(answer if sys.stdin.isatty() and console.is_terminal else None):
         attempts = registry.cancel(sweep.sweep_id)
         running = f"; {len(attempts)} running attempts are being stopped" if attempts else ""
         _say(console, f"sweep {sweep.name}: cancelled{running}")
-    elif runtime == "ray":
-        _say(
-            console,
-            f"detached: sweep {sweep.name} goes on. `lever results {sweep.name}` shows it, the same "
-            "`lever sweep` command follows it again.",
-        )
+        return True
+    if runtime == "ray":
+        goes_on = f"detached: sweep {sweep.name} goes on. `lever results {sweep.name}` shows it"
     else:
-        _say(
-            console,
-            f"stopped following: what runs on phones finishes there; nothing of sweep {sweep.name} is lost. "
-            "The same `lever sweep` command goes on with it.",
-        )
+        goes_on = f"stopped: what runs on phones of sweep {sweep.name} finishes there, what waits is kept"
+    _say(console, f"{goes_on}; the same `lever sweep` command follows it again.")
+    return False
 
 
 def _wants_cancel(answer: Callable[[str], str] | None) -> bool:

@@ -20,7 +20,7 @@ from orchestrator.sweeps.progress import FINAL, SweepProgress
 
 STYLES = {TrialState.DONE: "green", TrialState.FAILED: "bold red", TrialState.CANCELLED: "yellow"}
 PHONES_SHOWN, REASONS_SHOWN = 16, 4
-WIDTH = 40  # of bars, cells
+WIDTH, SMALL_WIDTH = 40, 12  # of bars, cells
 
 
 @contextmanager
@@ -45,6 +45,14 @@ class LiveView:
         self._live.console.print(text)
 
 
+class NoView:
+    """Shows nothing."""
+
+    def update(self, progress: SweepProgress) -> None: ...
+
+    def ended(self, trial: Trial) -> None: ...
+
+
 def render(progress: SweepProgress) -> RenderableType:
     """The whole picture, as tall as there are busy phones and reasons to wait."""
     counts, total = progress.counts, len(progress.trials)
@@ -55,14 +63,18 @@ def render(progress: SweepProgress) -> RenderableType:
 
 
 def _phones(progress: SweepProgress) -> Table:
+    """A line each; where the terminal is narrow the trial's name is cut."""
     table = Table.grid(padding=(0, 2))
+    for _ in ("phone", "bar", "activity"):
+        table.add_column(no_wrap=True)
+    table.add_column()
     for name, activity in sorted(progress.phones.items())[:PHONES_SHOWN]:
-        bar = ProgressBar(total=activity.total or 1, completed=activity.done, width=WIDTH // 2)
+        trial = progress.trials[activity.trial_id]
         table.add_row(
             Text(name, style="bold"),
-            Text(trial_name(progress.trials[activity.trial_id])),
-            bar,
+            ProgressBar(total=activity.total or 1, completed=activity.done, width=SMALL_WIDTH),
             Text(activity_text(activity), style="" if activity.connected else "yellow"),
+            Text(trial_name(trial), no_wrap=True, overflow="ellipsis"),
         )
     if (hidden := len(progress.phones) - PHONES_SHOWN) > 0:
         table.add_row(Text(f"and {hidden} more phones", style="dim"))
@@ -71,4 +83,4 @@ def _phones(progress: SweepProgress) -> Table:
 
 def _waiting(progress: SweepProgress) -> Iterator[Text]:
     for reason, count in progress.waiting.most_common(REASONS_SHOWN):
-        yield Text(f"{count} waiting: {reason}", style="dim")
+        yield Text(f"{count} waiting: {reason}", style="dim", no_wrap=True, overflow="ellipsis")

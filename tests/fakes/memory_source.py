@@ -61,6 +61,10 @@ class MemorySource:
         """Every tensor as the reference wants it."""
         return {spec.name: unpack(spec, self._raw(spec)) for spec in self.manifest.tensors}
 
+    def poison(self, extent: str) -> None:
+        """Make every number of a resident extent NaN."""
+        self._extents[extent][:] = 0xFF
+
     def close(self) -> None:
         self._extents.clear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from orchestrator import settings, wiring
 from orchestrator.cli.hydra_app import run_hydra
 from orchestrator.cli.main import run
 from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
-from orchestrator.errors import TrialsFailed
+from orchestrator.errors import TrackingError, TrialsFailed
 from orchestrator.registry.contract import Registry
 from tests.fakes import trials
 from tests.fakes.farm import phone
@@ -27,15 +28,22 @@ SWEEP = ("-m", "pair=smollm2", "runtime=inline", "engine=autoregressive,chain")
 
 
 class Agents:
-    """What phones would do. `fails`: strategies whose attempts fail for good."""
+    """What phones would do. `fails`: strategies whose attempts fail for good. `interrupts`: Ctrl-C comes while the
+    first attempt runs, which goes on until `released`."""
 
     def __init__(self) -> None:
         self.fails: set[str] = set()
         self.ran: Counter[str] = Counter()
+        self.interrupts = False
+        self.released = threading.Event()
 
     def run(self, order: AttemptOrder, _report: Callable[[Progress], None], _cancel: threading.Event) -> AttemptOutcome:
         strategy = order.job["engine"]["strategy"]
         self.ran[strategy] += 1
+        if self.interrupts:
+            self.interrupts = False
+            signal.raise_signal(signal.SIGINT)
+            self.released.wait(60)
         if strategy in self.fails:
             return AttemptOutcome(order.attempt_id, failure_kind=FailureKind.BAD_SPEC, failure_message="it says no")
         result = trials.result(order.job["trial_id"], [trials.request([1, 2])], attempt_id=order.attempt_id)
@@ -69,6 +77,7 @@ def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agents]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield agents
+    agents.released.set()
     root.handlers[:], root.level = handlers, level
 
 
@@ -157,3 +166,25 @@ def test_sweeps_may_be_given_in_a_file(agents: Agents, tmp_path: Path) -> None:
 def test_the_basic_sweeper_works_with_our_launcher(agents: Agents) -> None:
     returns = run_hydra([*SWEEP, "hydra/sweeper=basic", "hydra.sweep.dir=out"])
     assert [one.status for one in returns] == [JobStatus.COMPLETED] * 2
+
+
+def test_ctrl_c_without_a_terminal_detaches_and_the_same_command_goes_on(
+    agents: Agents, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agents.interrupts = True
+    assert run(["sweep", *SWEEP]) == 130
+    assert "what waits is kept; the same `lever sweep` command follows it again." in capsys.readouterr().err
+    agents.released.set()
+    assert run(["sweep", *SWEEP]) == 0
+    assert "4 already under way" in capsys.readouterr().err
+
+
+def test_a_farm_that_cannot_work_is_one_message(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_settings: settings.Settings) -> SilentTracker:
+        raise TrackingError("the store is of a newer version", "Upgrade.")
+
+    monkeypatch.setattr(wiring, "tracker", broken)
+    assert run(["sweep", *SWEEP]) == 1
+    assert "error: the controller ended: the store is of a newer version" in capsys.readouterr().err

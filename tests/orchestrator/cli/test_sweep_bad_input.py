@@ -150,3 +150,21 @@ def test_a_folder_of_ones_own_groups_is_found(tmp_path: Path, capsys: pytest.Cap
 def test_overrides_may_stand_on_both_sides_of_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", "engine=chain", "--cfg", "job", "engine.drafting.k=7"]) == 0
     assert "k: 7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("lever re", "results"),
+        ("lever sweep engine=", "engine=autoregressive engine=chain"),
+        ("lever sweep pair=tiny engine=c", "engine=chain"),
+        ("lever sweep  engine.drafting.", "engine.drafting.k="),
+        ("lever down x", ""),
+    ],
+)
+def test_the_shell_completes_commands_and_overrides(
+    line: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    assert run(["-sc", "query=bash"]) == 0
+    assert capsys.readouterr().out.strip() == completed

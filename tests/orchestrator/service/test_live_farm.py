@@ -68,7 +68,7 @@ def only_trial(farm: LiveFarm, sweep: str) -> Trial:
 def run_one(farm: LiveFarm, sweep: str, tokens: int) -> subprocess.Popen[str]:
     """A sweep of one trial that decodes when this returns; another number of tokens makes it another trial."""
     args = [a if not a.startswith("engine=") else "engine=autoregressive" for a in SWEEP]
-    process = farm.start(*args, *STREAMED, f"sweep={sweep}", f"workload.max_new_tokens={tokens}")
+    process = farm.start(*args, *STREAMED, f"sweep={sweep}", "workload.limit=1", f"workload.max_new_tokens={tokens}")
     with farm.registry() as registry:
         until(lambda: decoding(registry), f"an attempt of {sweep} that decodes")
     return process
@@ -113,7 +113,7 @@ assert "ray" not in sys.modules
 
 
 def test_a_killed_controller_comes_back_and_goes_on_with_the_attempt(farm: LiveFarm) -> None:
-    sweep = run_one(farm, "controller", 20)
+    sweep = run_one(farm, "controller", 30)
     killed = controller_pid(farm)
     assert killed
     kill(killed)
@@ -124,7 +124,7 @@ def test_a_killed_controller_comes_back_and_goes_on_with_the_attempt(farm: LiveF
 
 
 def test_a_killed_host_worker_finds_its_attempt_again(farm: LiveFarm) -> None:
-    sweep = run_one(farm, "worker", 21)
+    sweep = run_one(farm, "worker", 31)
     workers = [process for process in service(farm).below() if "HostWorker" in "".join(process.cmdline())]
     assert workers
     for worker in workers:
@@ -142,7 +142,7 @@ def test_a_killed_phone_is_started_again(farm: LiveFarm) -> None:
 
 
 def test_up_after_a_killed_supervisor_ends_its_leavings_and_adopts_the_attempt(farm: LiveFarm) -> None:
-    sweep = run_one(farm, "supervisor", 22)
+    sweep = run_one(farm, "supervisor", 32)
     before = service(farm)
     left = before.below()
     assert left

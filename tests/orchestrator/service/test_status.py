@@ -28,7 +28,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def service(tmp_path: Path, supervisor: ProcessId | None = None) -> state.Service:
-    folder = tmp_path / "lever-temp"
+    folder = tmp_path / "lever-ray-temp"
     folder.mkdir(exist_ok=True)
     return state.Service(
         RUN, supervisor or identify(os.getpid()), os.getsid(0), "sqlite:///registry.db", str(folder), head_failures=1
