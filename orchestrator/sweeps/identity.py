@@ -40,7 +40,8 @@ BY_CONTENT = frozenset(
 IN_THE_JOB = ("engine.", "workload.sampling.")
 # Fields of a job that are its address or its phone's, not its configuration.
 NOT_CONFIGURATION = ("attempt_id", "trial_id", "packs_dir", "energy", "flash_profile_mb_s")
-# What a baseline differs in.
+# What a baseline may differ in: the strategy, and how it keeps the flash busy.
+READING = ("prefetch", "pinning", "costs")
 DRAFTING = ("strategy", "draft_k", "draft_widths", "draft_ngram", "drafting", "trace_nodes")
 
 
@@ -61,11 +62,13 @@ def reference_key(job: JobSpec, device: Device | None) -> str:
 
 
 def baseline_key(config: dict[str, Any], job: JobSpec, device: Device | None, repeat: int) -> str:
-    """Trials whose speeds compare: the same everything but strategy and drafting."""
+    """Trials whose speeds compare: same phone, text, budget and flash; strategy, drafting and reading may differ."""
     content = _content(config, job)
     content["job"].pop("draft_pack")
     for name in DRAFTING:
         content["job"]["engine"].pop(name)
+    for name in READING:
+        content["job"]["engine"]["storage"].pop(name)
     return _digest([_text_inputs(job, device), content, repeat])
 
 

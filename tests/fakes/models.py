@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from device_agent.protocol import ExtentSpec, HyperParams, PackManifest
+from device_agent.protocol import ExtentSpec, HyperParams, PackManifest, TensorSpec
 from orchestrator.errors import ModelError
 from orchestrator.models.store import Pair
 
@@ -39,7 +39,8 @@ class FakeModels:
         hyper = HyperParams("llama", 4, 64, 96, 4, 2, 16, 300, 1e-5, 10_000.0, 16, 512)
         sizes = {f"layer.{i}": 10_000_000 for i in range(4)} | {"embedding": 900_000, "globals": 100_000}
         extents = tuple(ExtentSpec(name, nbytes, ()) for name, nbytes in sizes.items())
-        return PackManifest(1, "fake", pack_hash, hyper, extents, ())
+        tied = TensorSpec("token_embd.weight", "F32", (64, 300), "embedding", 0, 76_800)
+        return PackManifest(1, "fake", pack_hash, hyper, extents, (tied,))
 
     def tokenizer(self, pair_name: str) -> LetterTokenizer:
         self.encoded += 1

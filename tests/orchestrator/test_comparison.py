@@ -81,6 +81,15 @@ def test_resident_decoding_is_preferred_as_reference() -> None:
     assert metrics["speedup_over_autoregressive"] == 2.0
 
 
+def test_the_fastest_baseline_is_compared_with() -> None:
+    slow, quick = (
+        done(name, "autoregressive", [fake.request(IDS)], tpot=tpot) for name, tpot in (("a", 3.0), ("b", 1.0))
+    )
+    chain = done("c", "chain", [fake.request(IDS)])
+    assert compare(chain, [slow, quick]) == compare(chain, [quick, slow])
+    assert compare(chain, [slow, quick])[0]["speedup_over_autoregressive"] == 2.0
+
+
 def test_the_baseline_is_its_own_reference() -> None:
     metrics, tags = compare(done("a", "autoregressive", [fake.request(IDS, None, fake.exact(4))]), [])
     assert metrics["speedup_over_autoregressive"] == 1.0

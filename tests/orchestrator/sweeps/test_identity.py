@@ -149,6 +149,9 @@ def test_a_baseline_is_the_same_but_for_strategy_and_drafting() -> None:
     slower = first_trial(AUTOREGRESSIVE | {"engine.storage.flash_bandwidth_mb_s": 100.0})
     assert chain.labels["baseline_key"] == deeper.labels["baseline_key"] == plain.labels["baseline_key"]
     assert slower.labels["baseline_key"] != plain.labels["baseline_key"]
+    ahead = first_trial(AUTOREGRESSIVE | {"engine.storage.prefetch": True})
+    assert ahead.labels["baseline_key"] == plain.labels["baseline_key"]
+    assert ahead.trial_id != plain.trial_id
     assert len({t.labels["reference_key"] for t in (chain, deeper, plain, slower)}) == 1
 
 
