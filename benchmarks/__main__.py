@@ -37,7 +37,6 @@ INTERRUPTED = 130
 
 def main() -> int:
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the agent that runs ends too
     try:
         return bench(console)
     except LeverError as error:
@@ -92,4 +91,5 @@ def about(pair: Pair, scope: str, measuring: Bench) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the agent that runs ends too
     sys.exit(main())
