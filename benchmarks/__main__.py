@@ -24,6 +24,7 @@ from benchmarks.scope import FULL, QUICK
 from benchmarks.summary import spreads, summary
 from benchmarks.table import print_summary
 from device_agent.protocol import ENGINE_VERSION
+from orchestrator.cli.calibrate import calibration_prompts
 from orchestrator.errors import LeverError
 from orchestrator.models.add import add_catalogued
 from orchestrator.models.catalogue import catalogued
@@ -36,7 +37,6 @@ INTERRUPTED = 130
 
 def main() -> int:
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the agent that runs ends too
     try:
         return bench(console)
     except LeverError as error:
@@ -56,7 +56,8 @@ def bench(console: Console) -> int:
     llama = install(RESULTS / "llama-cpp", Path(gguf).expanduser().absolute()) if gguf else None
     measuring = Bench(store, pair, scope, RESULTS, console.print, llama)
     console.print(f"{scope.name} run, {pair.target_model} drafted by {pair.draft_model}, engine {ENGINE_VERSION}")
-    found = run(measuring, workload(scope, store.tokenizer(pair.name)))
+    work = workload(scope, store.tokenizer(pair.name), calibration_prompts(store, pair))
+    found = run(measuring, work)
     head = about(pair, scope.name, measuring)
     figures = head | summary(found, measuring.measured, store.manifest(pair.target_pack))
     RESULTS.mkdir(exist_ok=True)
@@ -90,4 +91,5 @@ def about(pair: Pair, scope: str, measuring: Bench) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the agent that runs ends too
     sys.exit(main())

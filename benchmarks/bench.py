@@ -8,17 +8,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.agent import run_job
+from benchmarks.agent import CellFailed, run_job
 from benchmarks.cell import Measured, job, job_key, key_of
-from benchmarks.contenders import Condition, Contender
+from benchmarks.contenders import N_CTX, Condition, Contender
 from benchmarks.llama_cpp import LlamaCpp, LlamaTimes
 from benchmarks.memory_budget import budget_mb
 from benchmarks.prompts import PromptSet
 from benchmarks.python_share import PythonShare, measure_apart
 from benchmarks.scope import Scope
 from benchmarks.shelf import Shelf
-from device_agent.protocol import ENGINE_VERSION, EngineSpec
+from device_agent.protocol import (
+    ENGINE_VERSION,
+    CostCalibration,
+    EdgeCalibration,
+    EngineSpec,
+    JobSpec,
+    PromptSpec,
+    StorageSpec,
+)
+from orchestrator.models.acceptance import learnt
 from orchestrator.models.store import ModelStore, Pair
+
+LEARNING_K = 8  # draft tokens a round while acceptance is learnt
+LEARNING_TOKENS = 128
 
 
 class OutOfTime(Exception):
@@ -50,16 +62,41 @@ class Bench:
         """Raises CellFailed, OutOfTime."""
         label = f"{condition.name} · {prompts.name} · {contender.name}"
         engine = self.budgeted(contender) if condition.mode == "flash" else contender.engine
-        spec = job(self.pair, engine, contender.drafts, prompts, tokens)
-        key = job_key(spec)
-        found = self.shelf.find(Measured, key)
-        if found is None:
-            with self._cell(label):
-                found = run_job(label, spec, self.results / "jobs" / key, self.store.packs)
-            self.shelf.put(key, found)
+        spec = replace(job(self.pair, engine, contender.drafts, prompts, tokens), costs=contender.costs)
+        found, is_new = self._job(label, spec)
+        if is_new:
             self.say(f"         {label}: [bold]{found.tpot_s:.3f}[/] s a token, {found.result.tags['exactness']}")
         self.measured.append(found)
         return found
+
+    def costs(self, condition: Condition, contender: Contender) -> CostCalibration:
+        """What passes cost under `condition`. Raises CellFailed, OutOfTime."""
+        engine = self.budgeted(contender) if condition.mode == "flash" else contender.engine
+        spec = replace(job(self.pair, engine, True, PromptSet("none", ()), 1), kind="costs")
+        label = f"{condition.name} · costs"
+        found = self._job(label, spec)[0].result.costs
+        if found is None:
+            raise CellFailed(f"{label}: the agent gave none", "Remove the results folder and run it again.")
+        return replace(found, key="benchmark")
+
+    def edges(self, prompts: tuple[PromptSpec, ...]) -> EdgeCalibration:
+        """How often the draft is right, learnt from `prompts`. Raises CellFailed, OutOfTime."""
+        engine = EngineSpec("chain", LEARNING_K, storage=StorageSpec("resident"), n_ctx=N_CTX)
+        spec = job(self.pair, engine, True, PromptSet("calibration", prompts), LEARNING_TOKENS)
+        spec = replace(spec, kind="edges", max_rounds=self.scope.edge_rounds)
+        found, _ = self._job("acceptance", spec)
+        return learnt(self.pair, spec.sampling, prompts, found.result.edges).edges
+
+    def _job(self, label: str, spec: JobSpec) -> tuple[Measured, bool]:
+        """And whether it was run just now."""
+        key = job_key(spec)
+        kept = self.shelf.find(Measured, key)
+        if kept is not None:
+            return kept, False
+        with self._cell(label):
+            found = run_job(label, spec, self.results / "jobs" / key, self.store.packs)
+        self.shelf.put(key, found)
+        return found, True
 
     def python_share(self) -> PythonShare:
         """Of a draft pass. Raises LeverError, OutOfTime."""

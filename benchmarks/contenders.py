@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.scope import Widths
-from device_agent.protocol import DraftingSpec, EdgeCalibration, EngineSpec, StorageSpec, StreamCosts
+from device_agent.protocol import CostCalibration, DraftingSpec, EdgeCalibration, EngineSpec, StorageSpec, StreamCosts
 
 N_CTX = 1024
 TRIM = 16_384  # rows of the draft's output projection, where it is trimmed
+GUESS = StreamCosts()
 NEEDS_DRAFT = {"chain", "static_tree", "lever"}
 
 PARTS: dict[str, tuple[str, Any]] = {  # a field of EngineSpec, and its value that switches the part off
@@ -36,42 +37,41 @@ class Condition:
 class Contender:
     name: str
     engine: EngineSpec
+    costs: CostCalibration | None = None  # what the engine is told that passes cost
 
     @property
     def drafts(self) -> bool:
         return self.engine.strategy in NEEDS_DRAFT
 
 
-def storage(condition: Condition, features: bool, costs: StreamCosts) -> StorageSpec:
-    """`features`: reading across rounds and pinning."""
+def plain(condition: Condition, features: bool, costs: StreamCosts = GUESS) -> EngineSpec:
+    """`features`: reading across rounds and pinning, split by `costs`."""
+    return EngineSpec(storage=replace(_storage(condition, features), costs=costs), n_ctx=N_CTX)
+
+
+def chain(condition: Condition, k: int, features: bool) -> EngineSpec:
+    """`features`: reading across rounds, pinning and trimming."""
+    return replace(_drafting(condition, features), strategy="chain", draft_k=k)
+
+
+def static_tree(condition: Condition, widths: Widths, features: bool) -> EngineSpec:
+    return replace(_drafting(condition, features), strategy="static_tree", draft_widths=widths)
+
+
+def lever(condition: Condition, edges: EdgeCalibration) -> EngineSpec:
+    drafting = DraftingSpec(trim_vocabulary=TRIM, edges=edges)
+    return replace(_drafting(condition, True), strategy="lever", drafting=drafting)
+
+
+def _storage(condition: Condition, features: bool) -> StorageSpec:
     if condition.mode != "flash":
         return StorageSpec(mode=condition.mode)
-    cap = condition.cap_mb_s
-    if not features:
-        return StorageSpec(flash_bandwidth_mb_s=cap)
-    return StorageSpec(flash_bandwidth_mb_s=cap, prefetch=True, pinning=True, costs=costs)
+    return StorageSpec(flash_bandwidth_mb_s=condition.cap_mb_s, prefetch=features, pinning=features)
 
 
-def plain(condition: Condition, features: bool, costs: StreamCosts) -> EngineSpec:
-    return EngineSpec(storage=storage(condition, features, costs), n_ctx=N_CTX)
-
-
-def chain(condition: Condition, k: int, features: bool, costs: StreamCosts) -> EngineSpec:
-    return replace(_drafting(condition, features, costs), strategy="chain", draft_k=k)
-
-
-def static_tree(condition: Condition, widths: Widths, features: bool, costs: StreamCosts) -> EngineSpec:
-    return replace(_drafting(condition, features, costs), strategy="static_tree", draft_widths=widths)
-
-
-def lever(condition: Condition, edges: EdgeCalibration, costs: StreamCosts) -> EngineSpec:
-    drafting = DraftingSpec(trim_vocabulary=TRIM, edges=edges)
-    return replace(_drafting(condition, True, costs), strategy="lever", drafting=drafting)
-
-
-def _drafting(condition: Condition, features: bool, costs: StreamCosts) -> EngineSpec:
+def _drafting(condition: Condition, features: bool) -> EngineSpec:
     drafting = DraftingSpec(trim_vocabulary=TRIM if features else 0)
-    return EngineSpec(storage=storage(condition, features, costs), n_ctx=N_CTX, drafting=drafting)
+    return EngineSpec(storage=_storage(condition, features), n_ctx=N_CTX, drafting=drafting)
 
 
 def without(engine: EngineSpec, part: str) -> EngineSpec | None:

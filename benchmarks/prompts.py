@@ -8,12 +8,12 @@ from pathlib import Path
 
 from benchmarks.scope import Scope
 from device_agent.protocol import PromptSpec
+from orchestrator.errors import ConfigError
+from orchestrator.models.acceptance import prompt_hash
 from orchestrator.schema import WorkloadConf
 from orchestrator.sweeps.workload import Prompt, Tokenizer, encode_prompts, read_prompts
 
 CHAT = Path(__file__).with_name("prompts.jsonl")
-CALIBRATION_CODE = 120  # HumanEval problems from here on are for calibration, those before for evaluation
-CALIBRATION_CHAT = 6  # the same for the chat set
 STRIDE = 17  # between the HumanEval problems taken, so that neighbours, which are alike, are not together
 
 
@@ -26,19 +26,29 @@ class PromptSet:
 @dataclass(frozen=True)
 class Workload:
     evaluation: tuple[PromptSet, ...]
-    calibration: PromptSet
+    calibration: PromptSet  # what settings are tuned on: the first of `learning`
+    learning: tuple[PromptSpec, ...]  # what acceptance is learnt from
 
 
-def workload(scope: Scope, tokenizer: Tokenizer) -> Workload:
-    """Evaluation sets are of code and of chat in turn: the second of every three is chat."""
+def workload(scope: Scope, tokenizer: Tokenizer, learning: tuple[PromptSpec, ...]) -> Workload:
+    """Evaluation sets are of code and of chat in turn: the second of every three is chat.
+
+    Raises ConfigError when one of `learning` is an evaluated prompt.
+    """
     code, chat = all_prompts()
-    pools = {"code": iter(spread(code[:CALIBRATION_CODE])), "chat": iter(chat[:CALIBRATION_CHAT])}
+    pools = {"code": iter(spread(code)), "chat": iter(chat)}
     kinds = list(islice(cycle(("code", "chat", "code")), scope.sets))
     sets = [(f"{kind}-{number}", list(islice(pools[kind], scope.prompts))) for number, kind in enumerate(kinds, 1)]
-    mixed = interleave(spread(code[CALIBRATION_CODE:]), chat[CALIBRATION_CHAT:])
-    calibration = mixed[: scope.calibration_prompts]
     encoded = [PromptSet(name, encode_prompts(prompts, tokenizer, chat=True)) for name, prompts in sets]
-    return Workload(tuple(encoded), PromptSet("calibration", encode_prompts(calibration, tokenizer, chat=True)))
+    _refuse_known(encoded, learning)
+    return Workload(tuple(encoded), PromptSet("calibration", learning[: scope.calibration_prompts]), learning)
+
+
+def _refuse_known(evaluation: list[PromptSet], learning: tuple[PromptSpec, ...]) -> None:
+    known = {prompt_hash(prompt): prompt.id for prompt in learning}
+    for prompt in (prompt for group in evaluation for prompt in group.prompts):
+        if (learnt := known.get(prompt_hash(prompt))) is not None:
+            raise ConfigError(f"prompt {prompt.id!r} is calibrated on as {learnt!r}", "Evaluate on other prompts.")
 
 
 def all_prompts() -> tuple[list[Prompt], list[Prompt]]:
@@ -50,9 +60,3 @@ def all_prompts() -> tuple[list[Prompt], list[Prompt]]:
 def spread(prompts: list[Prompt]) -> list[Prompt]:
     """All of them, each STRIDE after the one before."""
     return [prompts[i] for start in range(STRIDE) for i in range(start, len(prompts), STRIDE)]
-
-
-def interleave(code: list[Prompt], chat: list[Prompt]) -> list[Prompt]:
-    """Two of code, one of chat, and so on while both last."""
-    groups = zip(code[::2], code[1::2], chat, strict=False)
-    return [prompt for group in groups for prompt in group]

@@ -11,7 +11,7 @@ from benchmarks.contenders import N_CTX, PARTS, Condition, Contender, without
 from benchmarks.order import rotated
 from benchmarks.prompts import Workload
 from benchmarks.tuning import PLAIN, Tuned, tune
-from device_agent.protocol import EngineSpec
+from device_agent.protocol import EdgeCalibration, EngineSpec
 
 RESIDENT = Condition("resident", "resident")
 CAPPED = (Condition("cap_500", "flash", 500.0), Condition("cap_1000", "flash", 1000.0))
@@ -47,10 +47,11 @@ def run(bench: Bench, work: Workload) -> Run:
     """All of it, or as much as the scope's time allows. Raises CellFailed when tuning fails."""
     found = Run()
     try:
+        edges = bench.edges(work.learning) if bench.scope.edge_rounds else EdgeCalibration()
         for turn in range(len(work.evaluation)):
             for condition in conditions(bench):
                 if condition.name not in found.tuned:
-                    found.tuned[condition.name] = tune(bench, condition, work.calibration)
+                    found.tuned[condition.name] = tune(bench, condition, work.calibration, edges)
                 contenders = found.tuned[condition.name].contenders
                 everybody = [*contenders, *(_ablated(contenders[-1]) if _ablates(bench, condition) else ())]
                 for contender in rotated(everybody, turn):
@@ -69,7 +70,7 @@ def _ablates(bench: Bench, condition: Condition) -> bool:
 def _ablated(lever: Contender) -> list[Contender]:
     """Lever with each part switched off that this engine has."""
     engines = {part: without(lever.engine, part) for part in PARTS}
-    return [Contender(WITHOUT + part, engine) for part, engine in engines.items() if engine]
+    return [Contender(WITHOUT + part, engine, lever.costs) for part, engine in engines.items() if engine]
 
 
 def _evaluate(bench: Bench, found: Run, condition: Condition, contender: Contender, work: Workload, turn: int) -> None:

@@ -26,6 +26,7 @@ class Scope:
     plain_tokens: int  # of plain flash decoding, whose speed hardly varies
     calibration_prompts: int
     calibration_tokens: int
+    edge_rounds: int  # that acceptance is learnt from; 0: lever begins with the general prior
     k_step: int  # of the coarse search for the chain's k
     k_fine: bool  # then search finer around the best
     trees: tuple[str, ...]  # names in TREES
@@ -43,6 +44,7 @@ FULL = Scope(
     plain_tokens=32,
     calibration_prompts=3,
     calibration_tokens=64,
+    edge_rounds=300,
     k_step=3,
     k_fine=True,
     trees=tuple(TREES),
@@ -59,6 +61,7 @@ QUICK = Scope(
     plain_tokens=8,
     calibration_prompts=1,
     calibration_tokens=20,
+    edge_rounds=0,
     k_step=6,
     k_fine=False,
     trees=("fan-5", "thin-8"),

@@ -12,6 +12,8 @@ from device_agent.model.pack import open_pack
 from device_agent.protocol import ENGINE_VERSION, CostCalibration, JobSpec
 from device_agent.session import Session
 
+REPEATS = 5  # a calibration is kept for long: one moment's disturbance must not be
+
 
 def calibrated_costs(spec: JobSpec, session: Session, target_folder: Path) -> CostCalibration:
     """Streamed layers are read while the draft is measured, as they are in rounds. Overwrites the KV caches."""
@@ -23,7 +25,7 @@ def calibrated_costs(spec: JobSpec, session: Session, target_folder: Path) -> Co
     def meanwhile() -> AbstractContextManager[object]:
         return flash_busy(pack, storage.chunk_kib, storage.reader_threads, cap) if streamed else nullcontext()
 
-    found = measure_costs(session.target, session.draft, meanwhile)
+    found = measure_costs(session.target, session.draft, meanwhile, REPEATS)
     return CostCalibration(
         engine_version=ENGINE_VERSION,
         target_pack=spec.target_pack,

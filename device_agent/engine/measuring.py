@@ -40,13 +40,15 @@ class PassCosts:
         return cls(*map(CostCurve.of, (known.draft, known.draft_project, known.verify, known.project)))
 
 
-def measure_costs(target: Transformer, draft: Transformer, meanwhile: Meanwhile = nullcontext) -> PassCosts:
+def measure_costs(
+    target: Transformer, draft: Transformer, meanwhile: Meanwhile = nullcontext, repeats: int = 1
+) -> PassCosts:
     """Overwrites both KV caches; reads the target's layers once. `meanwhile`: what goes on while the draft is run."""
     with meanwhile():
-        drafted, draft_project = measure_passes(draft, DRAFTED), measure_projection(draft, draft.project)
-    return PassCosts(
-        drafted, draft_project, measure_passes(target, VERIFIED), measure_projection(target, target.project)
-    )
+        drafted = measure_passes(draft, DRAFTED, repeats)
+        draft_project = measure_projection(draft, draft.project, repeats)
+    verified = measure_passes(target, VERIFIED, repeats)
+    return PassCosts(drafted, draft_project, verified, measure_projection(target, target.project, repeats))
 
 
 def measure_rounds(drafter: Drafter, conditions: Conditions) -> RoundModel:
@@ -68,16 +70,18 @@ def measure_rounds(drafter: Drafter, conditions: Conditions) -> RoundModel:
     )
 
 
-def measure_passes(model: Transformer, sizes: tuple[int, ...]) -> CostCurve:
+def measure_passes(model: Transformer, sizes: tuple[int, ...], repeats: int = 1) -> CostCurve:
     """Seconds of a pass over that many tokens, projection aside; overwrites the model's KV cache.
 
-    Streamed layers are read once for all sizes. Each size runs twice, since a first run builds its graph.
+    Streamed layers are read once for all sizes. Each size runs once more than counts, since a first run builds its
+    graph; of several repeats the median counts.
     """
     fit = [size for size in sizes if size <= model.n_ctx]
     far = min(FAR, model.n_ctx)
     plan = [(size, size) for size in fit] + [(min(FAR_TOKENS, far), far)] * (far > FAR_TOKENS)
-    batches = [_batch(size, n_kv) for size, n_kv in plan for _ in range(2)]
-    seconds = model.time_layers(batches)[1::2]
+    batches = [_batch(size, n_kv) for size, n_kv in plan for _ in range(1 + repeats)]
+    runs = np.reshape(model.time_layers(batches), (len(plan), 1 + repeats))
+    seconds = np.median(runs[:, 1:], axis=1).tolist()
     curve = CostCurve(dict(zip(fit, seconds, strict=False)))
     if len(plan) > len(fit):
         near = float(curve.seconds(np.array([float(plan[-1][0])]))[0])
@@ -85,16 +89,19 @@ def measure_passes(model: Transformer, sizes: tuple[int, ...]) -> CostCurve:
     return curve
 
 
-def measure_projection(model: Transformer, project: Project) -> CostCurve:
-    """Seconds of projecting that many states of `model`."""
+def measure_projection(model: Transformer, project: Project, repeats: int = 1) -> CostCurve:
+    """Seconds of projecting that many states of `model`; the median of `repeats`, after a first run."""
     found, d_model = {}, model.source.manifest.hyper.d_model
     for rows in PROJECTED:
         states = np.ones((rows, d_model), np.float32)
-        project(states)
-        started = perf_counter()
-        project(states)
-        found[rows] = perf_counter() - started
+        found[rows] = float(np.median([_seconds(project, states) for _ in range(1 + repeats)][1:]))
     return CostCurve(found)
+
+
+def _seconds(project: Project, states: Floats) -> float:
+    started = perf_counter()
+    project(states)
+    return perf_counter() - started
 
 
 def _batch(size: int, n_kv: int) -> TokenBatch:

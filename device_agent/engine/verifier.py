@@ -13,6 +13,8 @@ from device_agent.engine.tree import TokenTree
 from device_agent.kernels.base import Floats
 from device_agent.model.transformer import TokenBatch, Transformer, causal_batch
 
+BLOCK = 8  # rows projected at once along the favourite path: in bulk they are cheap, beyond a miss they are wasted
+
 Choose = Callable[[Floats, int], Choice]  # logits (n_vocab,) after a node, and the node's depth
 
 
@@ -49,15 +51,17 @@ class Verifier:
         return verdict
 
     def _walk(self, tree: TokenTree, states: Floats, choose: Choose) -> Verdict:
-        """Follow the target's choices. Projects the drafter's favourite path at once, other nodes when reached."""
+        """Follow the target's choices. Projects the drafter's favourite path by blocks, other nodes when reached."""
         favourites = tree.favourite_path()
-        rows = dict(zip(favourites, self.model.project(states[favourites]), strict=True))
+        rows: dict[int, Floats] = {}
         path: list[int] = []
         choices: list[Choice] = []
         node: int | None = 0
         while node is not None:
             if node not in rows:  # a walk that left the favourite path never comes back to it
-                rows = {node: self.model.project(states[[node]])[0]}
+                depth = tree.depths[node]
+                wanted = favourites[depth : depth + BLOCK] if node in favourites else [node]
+                rows = dict(zip(wanted, self.model.project(states[wanted]), strict=True))
             path.append(node)
             choices.append(choose(rows[node], tree.depths[node]))
             node = tree.child(node, choices[-1].token)

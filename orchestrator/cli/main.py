@@ -22,6 +22,11 @@ COMMANDS = {
     "dashboard": ("orchestrator.cli.dashboard", "dashboard", "Open MLflow's UI and the farm's own pages."),
     "phones": ("orchestrator.cli.phones", "phones", "Register, list and show phones."),
     "models": ("orchestrator.cli.models", "models", "Add, list and verify model pairs."),
+    "calibrate": (
+        "orchestrator.cli.calibrate",
+        "calibrate",
+        "Learn how often a pair's draft is right, on this machine.",
+    ),
     "generate": ("orchestrator.cli.generate", "generate", "Run the engine on this machine, without a farm."),
     "up": ("orchestrator.cli.farm", "up", "Start the farm's service in the background."),
     "down": ("orchestrator.cli.farm", "down", "Stop what `lever up` started."),

@@ -17,10 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from device_agent.protocol import PackManifest, WireError, from_json, to_json
+from device_agent.protocol import PackManifest, SamplingSpec, WireError, from_json, to_json
 from orchestrator.errors import ModelError
 from orchestrator.models.tokenizer import ChatTokenizer
+
+if TYPE_CHECKING:
+    from orchestrator.models.acceptance import Acceptance
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 TEMPORARY = ".tmp-"
@@ -90,6 +94,12 @@ class ModelStore:
     def tokenizer(self, pair_name: str) -> ChatTokenizer:
         """The pair's tokenizer, which is its target's."""
         return ChatTokenizer(self.tokenizer_dir(self.pair(pair_name).target_pack))
+
+    def acceptance(self, pair_name: str, sampling: SamplingSpec) -> Acceptance | None:
+        """What was learnt of the pair's acceptance under this sampling, by this engine. Raises as acceptance.load."""
+        from orchestrator.models import acceptance
+
+        return acceptance.load(self, self.pair(pair_name), sampling)
 
     def tokenizer_dir(self, target_pack: str) -> Path:
         return self.root / "tokenizers" / target_pack

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -25,11 +26,7 @@ def start(session: Session, trial_id: str, device: str, owner: str, ttl_s: float
     trial = _trial(session, trial_id)
     if trial.state != TrialState.WAITING or trial.device not in (None, device):
         raise ClaimLost(f"trial {trial_id} is {trial.state}, or not for {device}")
-    phone = devices.stored(session, device)
-    if phone.state != DeviceState.READY:
-        raise ClaimLost(f"phone {device} is {phone.state}")
-    lease = session.get_one(LeaseRow, device)
-    _free(session, lease)
+    lease = _free_lease(session, device)
     trial.attempts += 1
     attempt = AttemptRow(
         attempt_id=rules.new_attempt_id(trial_id, trial.attempts),
@@ -52,11 +49,23 @@ def _trial(session: Session, trial_id: str) -> TrialRow:
     raise rules.unknown("trial", trial_id, [])
 
 
+def _free_lease(session: Session, device: str) -> LeaseRow:
+    phone = devices.stored(session, device)
+    if phone.state != DeviceState.READY:
+        raise ClaimLost(f"phone {device} is {phone.state}")
+    lease = session.get_one(LeaseRow, device)
+    _free(session, lease)
+    return lease
+
+
 def _free(session: Session, lease: LeaseRow) -> None:
     if lease.attempt_id is None:
         return
     if lease.expires_at > _now(session):
         raise ClaimLost(f"phone {lease.device} is leased to attempt {lease.attempt_id}")
+    if rules.is_reservation(lease.attempt_id):
+        lease.attempt_id, lease.owner = None, ""
+        return
     lost = AttemptOutcome(
         lease.attempt_id, failure_kind=FailureKind.HOST_LOST, failure_message="its lease expired and was taken over"
     )
@@ -64,9 +73,26 @@ def _free(session: Session, lease: LeaseRow) -> None:
 
 
 def _hold(session: Session, lease: LeaseRow, attempt: AttemptRow, owner: str, ttl_s: float) -> None:
-    lease.token += 1
-    lease.attempt_id, lease.owner, lease.expires_at = attempt.attempt_id, owner, _now(session) + ttl_s
+    _lease(session, lease, attempt.attempt_id, owner, ttl_s)
     attempt.token, attempt.owner = lease.token, owner
+
+
+def _lease(session: Session, lease: LeaseRow, attempt_id: str, owner: str, ttl_s: float) -> None:
+    lease.token += 1
+    lease.attempt_id, lease.owner, lease.expires_at = attempt_id, owner, _now(session) + ttl_s
+
+
+def reserve(session: Session, device: str, owner: str, ttl_s: float) -> Attempt:
+    lease = _free_lease(session, device)
+    made = rules.new_reservation(device)
+    _lease(session, lease, made.attempt_id, owner, ttl_s)
+    return replace(made, token=lease.token, owner=owner)
+
+
+def release(session: Session, reservation: Attempt) -> None:
+    lease = session.get(LeaseRow, reservation.device)
+    if lease is not None and _holds(lease, reservation):
+        lease.attempt_id, lease.owner = None, ""
 
 
 def _noted(session: Session, kind: str, row: AttemptRow) -> Attempt:

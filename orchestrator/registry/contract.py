@@ -67,6 +67,24 @@ class Registry(ABC):
     def set_device_state(self, name: str, state: DeviceState, reason: str = "") -> None:
         """Also appends a device_state event; a no-op when nothing changes."""
 
+    @abstractmethod
+    def reserve(self, device: str, owner: str, ttl_s: float) -> Attempt:
+        """Hold a ready phone for something that is no trial: it reads as busy and nothing starts there until `release`,
+        or until the lease, which `renew` extends, runs out. The attempt returned belongs to no trial and is listed
+        nowhere. Raises ClaimLost if the phone is not ready or is leased."""
+
+    @abstractmethod
+    def release(self, reservation: Attempt) -> None:
+        """Let the phone go; nothing happens if it was lost meanwhile."""
+
+    @abstractmethod
+    def put_costs(self, device: str, key: str, costs: dict[str, Any]) -> None:
+        """Keep what passes cost on the phone (protocol.CostCalibration as JSON), in place of what the key had."""
+
+    @abstractmethod
+    def costs(self, device: str, key: str) -> dict[str, Any] | None:
+        """None when it was never calibrated under this key."""
+
     # --- sweeps and trials
     @abstractmethod
     def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:

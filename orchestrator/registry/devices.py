@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from typing import Any
+
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from orchestrator.entities import Device, DeviceState
 from orchestrator.registry import events, rows, rules
 from orchestrator.registry.database import DbNow
-from orchestrator.registry.models import DeviceRow, LeaseRow
+from orchestrator.registry.models import CostRow, DeviceRow, LeaseRow
+
+_LEASES = select(LeaseRow.device, LeaseRow.attempt_id, (LeaseRow.expires_at <= DbNow()).label("expired"))
 
 
 def put(session: Session, device: Device) -> None:
@@ -49,11 +53,22 @@ def stored(session: Session, name: str) -> DeviceRow:
 
 def one(session: Session, name: str) -> Device:
     row = stored(session, name)
-    lease = session.get(LeaseRow, name)
-    return rows.device(row, leased=lease is not None and lease.attempt_id is not None)
+    lease = session.execute(_LEASES.where(LeaseRow.device == name)).first()
+    return rows.device(row, rules.leased(lease.attempt_id, bool(lease.expired)) if lease else False)
 
 
 def every(session: Session) -> list[Device]:
-    query = select(DeviceRow, LeaseRow.attempt_id).outerjoin(LeaseRow, LeaseRow.device == DeviceRow.name)
-    found = session.execute(query.order_by(DeviceRow.name))
-    return [rows.device(row, attempt_id is not None) for row, attempt_id in found]
+    busy = {row.device for row in session.execute(_LEASES) if rules.leased(row.attempt_id, bool(row.expired))}
+    found = session.scalars(select(DeviceRow).order_by(DeviceRow.name))
+    return [rows.device(row, row.name in busy) for row in found]
+
+
+def put_costs(session: Session, device: str, key: str, costs: dict[str, Any]) -> None:
+    stored(session, device)
+    session.execute(delete(CostRow).where(CostRow.device == device, CostRow.key == key))
+    session.add(CostRow(device=device, key=key, costs=costs))
+
+
+def costs(session: Session, device: str, key: str) -> dict[str, Any] | None:
+    row = session.get(CostRow, (device, key))
+    return None if row is None else row.costs

@@ -32,11 +32,9 @@ class MemoryRegistry(MemorySweeps):
 
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
         with self._lock:
-            trial, phone = self.trial(trial_id), self._stored_device(device)
+            trial = self.trial(trial_id)
             if trial.state is not TrialState.WAITING or trial.spec.device not in (None, device):
                 raise ClaimLost(f"trial {trial_id} is {trial.state}, or not for {device}")
-            if phone.state is not DeviceState.READY:
-                raise ClaimLost(f"phone {device} is {phone.state}")
             self._free(device)
             attempt_id = rules.new_attempt_id(trial_id, trial.attempts + 1)
             number = trial.attempts + 1
@@ -48,12 +46,27 @@ class MemoryRegistry(MemorySweeps):
             self._attempt_event("attempt_started", attempt)
             return attempt
 
+    def reserve(self, device: str, owner: str, ttl_s: float) -> Attempt:
+        with self._lock:
+            self._free(device)
+            return self._lease(rules.new_reservation(device), owner, ttl_s)
+
+    def release(self, reservation: Attempt) -> None:
+        with self._lock:
+            if self._holds(reservation):
+                self._leases[reservation.device].attempt_id = None
+
     def _free(self, device: str) -> None:
+        if (phone := self._stored_device(device)).state is not DeviceState.READY:
+            raise ClaimLost(f"phone {device} is {phone.state}")
         lease = self._leases[device]
         if lease.attempt_id is None:
             return
         if lease.until > self._clock():
             raise ClaimLost(f"phone {device} is leased to attempt {lease.attempt_id}")
+        if rules.is_reservation(lease.attempt_id):
+            lease.attempt_id = None
+            return
         lost = AttemptOutcome(
             lease.attempt_id, failure_kind=FailureKind.HOST_LOST, failure_message="its lease expired and was taken over"
         )
@@ -82,8 +95,8 @@ class MemoryRegistry(MemorySweeps):
     def running(self) -> list[Attempt]:
         with self._lock:
             now = self._clock()
-            held = [lease for lease in self._leases.values() if lease.attempt_id]
-            return [replace(self._attempts[x.attempt_id or ""], lease_expired=x.until <= now) for x in held]
+            held = [(self._attempts.get(x.attempt_id or ""), x.until) for x in self._leases.values()]
+            return [replace(attempt, lease_expired=until <= now) for attempt, until in held if attempt]
 
     def adopt(self, attempt_id: str, owner: str, ttl_s: float) -> Attempt:
         with self._lock:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from orchestrator.entities import Device, DeviceState
 from orchestrator.registry import rules
@@ -26,6 +27,7 @@ class MemoryPhones(MemoryLog):
         self._clock = clock
         self._devices: dict[str, Device] = {}
         self._leases: dict[str, Lease] = {}
+        self._costs: dict[tuple[str, str], dict[str, Any]] = {}
         self._ended: list[str] = []  # attempts, in the order they ended
         self._trusted_since: dict[str, int] = {}  # device → how many attempts had ended when it left quarantine
 
@@ -59,8 +61,18 @@ class MemoryPhones(MemoryLog):
     def device(self, name: str) -> Device:
         with self._lock:
             device = self._stored_device(name)
-            leased = self._leases[name].attempt_id is not None
+            lease = self._leases[name]
+            leased = rules.leased(lease.attempt_id, lease.until <= self._clock())
             return replace(device, state=rules.shown(device.state, leased))
+
+    def put_costs(self, device: str, key: str, costs: dict[str, Any]) -> None:
+        with self._lock:
+            self._stored_device(device)
+            self._costs[device, key] = costs
+
+    def costs(self, device: str, key: str) -> dict[str, Any] | None:
+        with self._lock:
+            return self._costs.get((device, key))
 
     def devices(self) -> list[Device]:
         with self._lock:

@@ -56,6 +56,16 @@ class LeaseRow(Base):
     expires_at: Mapped[float] = mapped_column(default=0.0)
 
 
+class CostRow(Base):
+    """What passes cost on a phone (protocol.CostCalibration), by cost_key."""
+
+    __tablename__ = "calibrations"
+    device: Mapped[str] = mapped_column(ForeignKey(DeviceRow.name), primary_key=True)
+    key: Mapped[str] = mapped_column(Key, primary_key=True)
+    made_at: Mapped[float] = mapped_column(default=DbNow())
+    costs: Mapped[dict[str, Any]]
+
+
 class SweepRow(Base):
     __tablename__ = "sweeps"
     seq: Mapped[int] = mapped_column(Serial, primary_key=True)

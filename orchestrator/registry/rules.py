@@ -10,12 +10,27 @@ from typing import Any
 from orchestrator.entities import Attempt, AttemptOutcome, AttemptState, DeviceState, FarmEvent, TrialSpec, TrialState
 from orchestrator.errors import UnknownName
 
+RESERVED = "reserved-"  # attempt ids of reservations begin so
 OPEN = (TrialState.WAITING, TrialState.RUNNING)
 
 
 def new_attempt_id(trial_id: str, number: int) -> str:
     """Names the job folder on the phone; random, so that a farm begun anew never re-attaches to an old folder."""
     return f"{trial_id[:12]}-{number}-{secrets.token_hex(3)}"
+
+
+def new_reservation(device: str) -> Attempt:
+    return Attempt(f"{RESERVED}{secrets.token_hex(6)}", "", device, 0)
+
+
+def is_reservation(attempt_id: str | None) -> bool:
+    return attempt_id is not None and attempt_id.startswith(RESERVED)
+
+
+def leased(attempt_id: str | None, expired: bool) -> bool:
+    """Whether a phone is in use. An attempt's lease that expired is: its phone may still be at it, and another owner
+    goes on. A reservation's is not: nobody will."""
+    return attempt_id is not None and not (expired and is_reservation(attempt_id))
 
 
 def queue_of(spec: TrialSpec) -> str:

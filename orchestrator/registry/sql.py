@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from orchestrator.entities import (
     Attempt,
@@ -61,6 +62,22 @@ class SqlRegistry(Registry):
     def set_device_state(self, name: str, state: DeviceState, reason: str = "") -> None:
         with self._db.write() as session:
             device_table.set_state(session, name, state, reason)
+
+    def reserve(self, device: str, owner: str, ttl_s: float) -> Attempt:
+        with self._db.write() as session:
+            return attempt_table.reserve(session, device, owner, ttl_s)
+
+    def release(self, reservation: Attempt) -> None:
+        with self._db.write() as session:
+            attempt_table.release(session, reservation)
+
+    def put_costs(self, device: str, key: str, costs: dict[str, Any]) -> None:
+        with self._db.write() as session:
+            device_table.put_costs(session, device, key, costs)
+
+    def costs(self, device: str, key: str) -> dict[str, Any] | None:
+        with self._db.read() as session:
+            return device_table.costs(session, device, key)
 
     # --- sweeps and trials
     def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:

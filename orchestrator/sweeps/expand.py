@@ -7,13 +7,23 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
-from device_agent.protocol import PROTOCOL_VERSION, EnergySpec, JobSpec, PackManifest, PromptSpec, to_json
+from device_agent.protocol import PROTOCOL_VERSION, EnergySpec, JobSpec, PackManifest, PromptSpec, SamplingSpec, to_json
 from orchestrator.entities import Device, TrialSpec
+from orchestrator.errors import ConfigError
+from orchestrator.models.acceptance import Acceptance, prompt_hash
 from orchestrator.scheduling.selector import any_one, select
 from orchestrator.schema import WorkloadConf
 from orchestrator.sweeps import identity
 from orchestrator.sweeps.fit import check_context, check_memory
-from orchestrator.sweeps.jobs import SweepJob, engine_spec, naming, sampling_spec, with_draft_model
+from orchestrator.sweeps.jobs import (
+    SweepJob,
+    engine_spec,
+    naming,
+    sampling_spec,
+    uses_acceptance,
+    with_draft_model,
+    with_edges,
+)
 from orchestrator.sweeps.workload import Tokenizer, encode_prompts, read_prompts
 
 
@@ -36,6 +46,7 @@ class Models(Protocol):
     def pair(self, name: str) -> PairLike: ...
     def manifest(self, pack_hash: str) -> PackManifest: ...
     def tokenizer(self, pair_name: str) -> Tokenizer: ...
+    def acceptance(self, pair_name: str, sampling: SamplingSpec) -> Acceptance | None: ...
 
 
 class Expander:
@@ -60,7 +71,7 @@ class Expander:
 
     def _job_spec(self, job: SweepJob) -> JobSpec:
         conf, pair = job.conf, self._models.pair(job.conf.pair.name)
-        return JobSpec(
+        spec = JobSpec(
             version=PROTOCOL_VERSION,
             attempt_id="",
             trial_id="",
@@ -72,6 +83,20 @@ class Expander:
             stop_token_ids=tuple(pair.stop_token_ids),
             sampling=sampling_spec(conf.workload.sampling),
         )
+        return self._calibrated(spec, pair.name) if uses_acceptance(spec) else spec
+
+    def _calibrated(self, spec: JobSpec, pair: str) -> JobSpec:
+        """With what was learnt of the pair's acceptance, if it was. Raises ConfigError when it was learnt from prompts
+        that are to be measured."""
+        learnt = self._models.acceptance(pair, spec.sampling)
+        if learnt is None:
+            return spec
+        if known := [prompt.id for prompt in spec.prompts if prompt_hash(prompt) in learnt.prompts]:
+            raise ConfigError(
+                f"prompt {known[0]!r} is one that calibration {learnt.edges.key} of pair {pair!r} was learnt from",
+                "Measure on other prompts: what was learnt by heart says nothing of them.",
+            )
+        return replace(spec, engine=with_edges(spec.engine, learnt.edges))
 
     def _encoded(self, pair: str, workload: WorkloadConf) -> tuple[PromptSpec, ...]:
         key = f"{pair} {workload!r}"
@@ -104,6 +129,8 @@ def _trial(job: SweepJob, spec: JobSpec, phone: Device | None, repeat: int) -> T
         "baseline_key": identity.baseline_key(job.config, spec, phone, repeat),
         "overrides": job.label,
     }
+    if uses_acceptance(spec):
+        labels["calibration"] = spec.engine.drafting.edges.key
     return TrialSpec(
         trial_id=trial_id,
         device=phone.name if phone else None,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from device_agent.protocol import DraftingSpec, EngineSpec, SamplingSpec, StorageSpec
+from device_agent.protocol import DraftingSpec, EdgeCalibration, EngineSpec, JobSpec, SamplingSpec, StorageSpec
 from orchestrator.errors import UsageError
 from orchestrator.schema import DraftingConf, EngineConf, LeverConf, SamplingConf, StorageConf
 
@@ -21,6 +21,7 @@ USED = {
     "prompt_lookup": frozenset({"k", "ngram"}),
     "lever": LEVER,
 }
+LEARNT = frozenset({"lever"})  # strategies that use what was learnt of a pair's acceptance
 EVERYTHING = LEVER | {"k", "widths", "ngram"}
 
 
@@ -70,6 +71,14 @@ def engine_spec(conf: EngineConf) -> EngineSpec:
 def _drafting_spec(conf: DraftingConf, used: frozenset[str]) -> DraftingSpec:
     names = {field.name for field in dataclasses.fields(DraftingSpec)} & used
     return DraftingSpec(**{name: getattr(conf, name) for name in names})
+
+
+def uses_acceptance(spec: JobSpec) -> bool:
+    return spec.engine.strategy in LEARNT and spec.engine.drafting.enabled and spec.draft_pack is not None
+
+
+def with_edges(engine: EngineSpec, edges: EdgeCalibration) -> EngineSpec:
+    return dataclasses.replace(engine, drafting=dataclasses.replace(engine.drafting, edges=edges))
 
 
 def with_draft_model(conf: EngineConf) -> bool:

@@ -2,24 +2,23 @@ import pytest
 
 from benchmarks import contenders as c
 from benchmarks.contenders import Condition
-from device_agent.protocol import EdgeCalibration, EngineSpec, StorageSpec, StreamCosts
+from device_agent.protocol import EdgeCalibration, EngineSpec, StorageSpec
 
 CAPPED = Condition("cap_500", "flash", 500.0)
-COSTS = StreamCosts(bandwidth_mb_s=500, draft_s=0.2)
-LEVER = c.lever(CAPPED, EdgeCalibration(), COSTS)
+LEVER = c.lever(CAPPED, EdgeCalibration())
 
 
 def test_as_practised_has_none_of_the_features() -> None:
-    for engine in (c.chain(CAPPED, 4, False, COSTS), c.static_tree(CAPPED, (2, 1), False, COSTS)):
+    for engine in (c.chain(CAPPED, 4, False), c.static_tree(CAPPED, (2, 1), False)):
         assert engine.storage == StorageSpec(flash_bandwidth_mb_s=500.0)
         assert engine.drafting.trim_vocabulary == 0
 
 
 def test_equal_features_are_those_of_lever() -> None:
-    for engine in (c.chain(CAPPED, 4, True, COSTS), c.static_tree(CAPPED, (2, 1), True, COSTS)):
+    for engine in (c.chain(CAPPED, 4, True), c.static_tree(CAPPED, (2, 1), True)):
         assert engine.storage == LEVER.storage
         assert engine.drafting.trim_vocabulary == LEVER.drafting.trim_vocabulary
-    assert c.plain(CAPPED, True, COSTS).storage == LEVER.storage
+    assert c.plain(CAPPED, True).storage == LEVER.storage
 
 
 @pytest.mark.parametrize("part", ["drafting", "prefetch", "pinning", "trimming"])

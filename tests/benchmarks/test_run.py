@@ -16,12 +16,12 @@ from benchmarks.python_share import PythonShare
 from benchmarks.run import WITHOUT, run
 from benchmarks.scope import FULL, QUICK
 from benchmarks.tuning import CHAIN, EQUAL, LEVER, PLAIN, TREE
-from device_agent.protocol import EngineSpec, PromptSpec
+from device_agent.protocol import ENGINE_VERSION, CostCalibration, CostTable, EdgeCalibration, EngineSpec, PromptSpec
 from tests.fakes.measured import measured
 from tests.fakes.tiny_pair import tiny_pair
 
 PROMPTS = (PromptSpec("a", (1, 2, 3)),)
-WORK = Workload(tuple(PromptSet(f"set-{i}", PROMPTS) for i in range(3)), PromptSet("calibration", PROMPTS))
+WORK = Workload(tuple(PromptSet(f"set-{i}", PROMPTS) for i in range(3)), PromptSet("calibration", PROMPTS), PROMPTS)
 
 
 @dataclass
@@ -44,6 +44,16 @@ class Instant(Bench):
         widths = contender.engine.draft_widths
         slow = abs(contender.engine.draft_k - 7) + (2 if widths and len(widths) != 7 else 0)
         return measured(1.0 + slow)
+
+    def costs(self, condition: Condition, contender: Contender) -> CostCalibration:
+        known = CostTable(((1, 0.1), (8, 0.4)))
+        return CostCalibration(
+            ENGINE_VERSION, "t", "d", 2, condition.mode, "direct", known, known, known, known, ((4096, 2, 700.0),)
+        )
+
+    def edges(self, prompts: tuple[PromptSpec, ...]) -> EdgeCalibration:
+        assert prompts == PROMPTS
+        return EdgeCalibration("learnt", (0.0, 1.0, 0.0, 0.0, 0.0))
 
     def python_share(self) -> PythonShare:
         return PythonShare(0.04, 0.03)
@@ -88,8 +98,13 @@ def test_baselines_run_with_what_was_found_best(bench: Instant) -> None:
             if name.startswith(TREE):
                 assert engine.draft_widths == (2, 2, 1, 1, 1, 1, 1)
         assert by_name[LEVER].drafting.edges.weights == (0.0, 1.0, 0.0, 0.0, 0.0)
-        if condition.startswith("cap"):
-            assert by_name[LEVER].storage.costs.draft_s == 0.5  # as its calibration run's rounds
+        told = {contender.name for contender in tuned.contenders if contender.costs is not None}
+        if condition == "resident":
+            assert told == {CHAIN, LEVER}
+        else:
+            assert told == {CHAIN + EQUAL, TREE + EQUAL, LEVER}
+            assert by_name[PLAIN + EQUAL].storage.costs.projection_s == 0.1
+            assert by_name[PLAIN + EQUAL].storage.costs.bandwidth_mb_s == 700.0
 
 
 def test_time_over_keeps_what_there_is(bench: Instant) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from device_agent.protocol import ExtentSpec, HyperParams, PackManifest, TensorSpec
+from device_agent.protocol import ExtentSpec, HyperParams, PackManifest, SamplingSpec, TensorSpec
 from orchestrator.errors import ModelError
+from orchestrator.models.acceptance import Acceptance
 from orchestrator.models.store import Pair
 
 START, END = 1, 2
@@ -26,6 +27,7 @@ class FakeModels:
 
     def __init__(self, **pairs: tuple[str, str]) -> None:
         self._pairs = pairs or {"small": ("target-hash", "draft-hash")}
+        self.learnt: Acceptance | None = None  # of every pair
         self.encoded = 0  # how often a tokenizer was asked for
 
     def pair(self, name: str) -> Pair:
@@ -41,6 +43,9 @@ class FakeModels:
         extents = tuple(ExtentSpec(name, nbytes, ()) for name, nbytes in sizes.items())
         tied = TensorSpec("token_embd.weight", "F32", (64, 300), "embedding", 0, 76_800)
         return PackManifest(1, "fake", pack_hash, hyper, extents, (tied,))
+
+    def acceptance(self, pair_name: str, sampling: SamplingSpec) -> Acceptance | None:
+        return self.learnt
 
     def tokenizer(self, pair_name: str) -> LetterTokenizer:
         self.encoded += 1
