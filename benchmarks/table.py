@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from benchmarks.ratios import Spread
 
@@ -45,7 +45,8 @@ def print_summary(console: Console, spreads: Mapping[str, Spread], found: Mappin
 
 
 def _ratios(spreads: Mapping[str, Spread], absent: Mapping[str, str]) -> Table:
-    table = Table("figure", "median", "least – most", "sets", "goal", title="lever over …, paired by prompt set")
+    figure = Column("figure", no_wrap=True)
+    table = Table(figure, "median", "least – most", "sets", "goal", title="lever over …, paired by prompt set")
     for name in [*TARGETS, *(name for name in spreads if name not in TARGETS)]:
         goal = TARGETS.get(name)
         if name in spreads:
@@ -54,7 +55,7 @@ def _ratios(spreads: Mapping[str, Spread], absent: Mapping[str, str]) -> Table:
             many = f"{spread.least:.2f} – {spread.most:.2f}"
             table.add_row(name, f"{spread.median:.2f}", many, str(spread.n), f"≥ {goal:g}" if goal else "", style=style)
         else:
-            table.add_row(name, "absent", absent.get(name, ""), "", f"≥ {goal:g}", style="dim")
+            table.add_row(name, "absent", absent.get(name, "").partition(":")[0], "", f"≥ {goal:g}", style="dim")
     return table
 
 

@@ -118,7 +118,7 @@ class DraftingSpec:
     objective: str = "latency"  # latency | energy | edp: what trees are grown for
     trim_vocabulary: int = 0  # rows of the draft's output projection: the prompt's and most frequent tokens; 0: all
     max_nodes: int = 62  # safety caps: draft tokens verified in a round
-    max_depth: int = 24  # and on a branch
+    max_depth: int = 48  # and on a branch
     edges: EdgeCalibration = EdgeCalibration()
 
 

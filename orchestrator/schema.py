@@ -44,7 +44,7 @@ class DraftingConf:
     objective: str = "latency"  # lever: latency | energy | edp, what trees are grown for
     trim_vocabulary: int = 0  # tokens that the draft model can say: frequent ones and the text's own; 0: all
     max_nodes: int = 62  # lever: safety caps, draft tokens verified in a round
-    max_depth: int = 24  # lever: and on a branch
+    max_depth: int = 48  # lever: and on a branch
 
     def __post_init__(self) -> None:
         _within("engine.drafting.k", self.k, 1, 64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
-from orchestrator.entities import Attempt, Device, DeviceState
+from orchestrator.entities import Attempt, Device, DeviceState, Progress
 from orchestrator.farm import virtual_phones
 from orchestrator.farm.registration import Step
 from orchestrator.settings import Settings
@@ -25,6 +26,21 @@ COLOURS = {
     DeviceState.QUARANTINED: "red",
     DeviceState.RETIRED: "dim",
 }
+
+
+@contextmanager
+def calibrating(name: str) -> Iterator[Callable[[Progress], None]]:
+    """One live line on stderr."""
+    with Console(stderr=True).status(f"looking at {escape(name)}") as status:
+
+        def report(progress: Progress) -> None:
+            if progress.kind == "provisioning":
+                megabytes = f"{progress.data['done_bytes'] / 1e6:.0f}/{progress.data['total_bytes'] / 1e6:.0f} MB"
+                status.update(f"{escape(name)}: pushing {megabytes}")
+            elif progress.kind == "agent_event" and progress.data.get("kind") == "loaded":
+                status.update(f"{escape(name)}: measuring")
+
+        yield report
 
 
 class StepPrinter:

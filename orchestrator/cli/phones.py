@@ -1,4 +1,4 @@
-"""`lever phones register | list | show | retire`."""
+"""`lever phones register | list | show | calibrate | retire`."""
 
 from __future__ import annotations
 
@@ -70,6 +70,45 @@ def show(name: str, as_json: bool) -> None:
         click.echo(json.dumps(data, indent=2))
     else:
         print_details(data)
+
+
+@phones.command()
+@click.argument("name")
+@click.option("--pair", required=True, help="Whose passes to measure, as `lever models list` shows it.")
+@click.option("--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="As engine.threads.")
+@click.option(
+    "--storage",
+    type=click.Choice(["flash", "resident", "mmap"]),
+    default="flash",
+    show_default=True,
+    help="As engine.storage.mode.",
+)
+@click.option("--again", is_flag=True, help="Measure even if nothing changed.")
+def calibrate(name: str, pair: str, threads: int, storage: str, again: bool) -> None:
+    """Measure what passes of a pair cost on the phone NAME, and how fast its flash is; trials there use it.
+
+    It is kept until the phone's build, the engine, the packs or these settings change; then measure again.
+    """
+    from device_agent.protocol import CostCalibration, from_json, to_json
+    from orchestrator.cli.calibrate import print_costs
+    from orchestrator.cli.phone_views import calibrating
+    from orchestrator.cost_key import cost_key
+    from orchestrator.farm import cost_calibration
+    from orchestrator.farm.connecting import connector
+    from orchestrator.wiring import model_store
+
+    with _farm() as (settings, registry):
+        device, store = registry.device(name), model_store(settings)
+        found = store.pair(pair)
+        job = cost_calibration.costs_job(found.target_pack, found.draft_pack, threads, storage)
+        kept = None if again else registry.costs(name, cost_key(device, to_json(job)) or "")
+        with calibrating(name) as report:
+            run = cost_calibration.runner(connector(settings), store, settings, report)
+            costs = kept or cost_calibration.calibrate(device, job, registry, run)
+    print_costs(from_json(CostCalibration, costs))
+    click.echo(
+        f"{name}: calibration {costs['key']} {'is kept from before (--again measures anew)' if kept else 'is kept'}"
+    )
 
 
 @phones.command()

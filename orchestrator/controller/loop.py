@@ -21,6 +21,7 @@ from orchestrator.controller.progress import ProgressLog
 from orchestrator.controller.queue import avoided, queued
 from orchestrator.controller.recording import aftermath, record
 from orchestrator.controller.timing import Timing
+from orchestrator.cost_key import cost_key
 from orchestrator.entities import Attempt, AttemptOutcome, Device, DeviceState, Trial
 from orchestrator.errors import ClaimLost, LeaseLost, RegistryError
 from orchestrator.executor.contract import Executor
@@ -175,7 +176,9 @@ class Controller:
     async def _follow(self, attempt: Attempt) -> None:
         trial = await self._call(self._registry.trial, attempt.trial_id)
         device = await self._call(self._registry.device, attempt.device)
-        following = Following(trial, attempt, order(trial, attempt, device))
+        key = cost_key(device, trial.spec.job)
+        costs = await self._call(self._registry.costs, device.name, key) if key else None
+        following = Following(trial, attempt, order(trial, attempt, device, costs))
         self._following[attempt.attempt_id] = following
         following.task = asyncio.create_task(self._see_through(following))
 

@@ -10,8 +10,10 @@ from orchestrator.entities import Attempt, AttemptOrder, Device, Trial
 DEADLINE_S = 3600.0
 
 
-def order(trial: Trial, attempt: Attempt, device: Device) -> AttemptOrder:
-    job = {**trial.spec.job, "attempt_id": attempt.attempt_id}
+def order(trial: Trial, attempt: Attempt, device: Device, costs: dict[str, Any] | None = None) -> AttemptOrder:
+    """`costs`: what passes cost on the phone, if that was calibrated. It is no part of the trial: without it the agent
+    measures the same itself."""
+    job = {**trial.spec.job, "attempt_id": attempt.attempt_id, "costs": costs}
     if trial.spec.device is None:
         job |= _of_phone(device)
     deadline_s = float(trial.spec.config.get("schedule", {}).get("deadline_s", DEADLINE_S))
