@@ -63,7 +63,7 @@ BAD = [
     ("-m engine.drafting.k=1,65", "job #1 (engine.drafting.k=65): engine.drafting.k=65 is out of range", "1 to 64"),
     ("engine.storage.flash_bandwidth_mb_s=nan", "is out of range", "1 to 100000"),
     ("engine.storage.chunk_kib=5", "not a multiple of 4", "4 KiB"),
-    ("engine.storage.mode=mmap", "'mmap' is not known", "flash, resident"),
+    ("engine.storage.mode=tape", "'tape' is not known", "flash, resident"),
     ("engine.strategy=magic", "'magic' is not known", "autoregressive, chain"),
     ("engine.strategy=static_tree", "has no engine.drafting.widths", "engine=static_tree"),
     ("engine=static_tree engine.drafting.widths=[64,64]", "a tree of 4160 nodes", "Narrow"),
