@@ -78,7 +78,8 @@ class EdgeCalibration:
     """How the draft's probabilities become acceptance probabilities: a logistic model (engine.edges.edge_features)."""
 
     key: str = "none"  # what it was calibrated on; none: the built-in prior
-    weights: tuple[float, ...] = (-0.3, 0.8, -0.3, 0.0, -0.5)  # of 1, logit(draft prob), log rank, log1p depth, outside
+    # of 1, logit of the draft's probability, log rank, log1p depth, mass left outside
+    weights: tuple[float, ...] = (-0.15, 1.05, -0.3, 0.15, -0.48)
     target_pack: str = ""  # what it holds for; empty: anything
     draft_pack: str = ""
     engine_version: str = ""
