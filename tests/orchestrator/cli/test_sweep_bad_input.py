@@ -156,7 +156,7 @@ def test_overrides_may_stand_on_both_sides_of_a_flag(capsys: pytest.CaptureFixtu
     ("line", "completed"),
     [
         ("lever re", "results"),
-        ("lever sweep engine=", "engine=autoregressive engine=chain engine=lever engine=prompt_lookup engine=static_tree"),
+        ("lever sweep engine=s", "engine=static_tree"),
         ("lever sweep pair=tiny engine=c", "engine=chain"),
         ("lever sweep  engine.drafting.wid", "engine.drafting.widths."),
         ("lever down x", ""),
