@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.errors import LeverError, ModelError, UsageError
+from orchestrator.errors import LeverError, UsageError
 from orchestrator.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ def models() -> None:
 @click.option("--draft", type=click.Path(path_type=Path), help="Your own draft GGUF (the target's for a self-draft).")
 def add(name: str, target: Path | None, draft: Path | None) -> None:
     """Fetch pair NAME of the catalogue, or pack your own GGUFs as NAME."""
+    from orchestrator.models.verify import is_whole
+
     if (target is None) != (draft is None):
         raise UsageError("--target and --draft go together", "For a self-draft give the same file twice.")
     settings = load()
     store = _store(settings)
-    known = store.has_pair(name)
     with _progress() as report:
+        known = is_whole(store, name, report)
         if target is None or draft is None:
-            pair = _add_catalogued(store, name, report)
+            pair = store.pair(name) if known else _add_catalogued(store, name, report)
         else:
             pair = _add_files(store, name, target, draft, report)
             _write_conf(settings, pair)
@@ -60,6 +62,7 @@ def list_pairs() -> None:
 @click.argument("names", nargs=-1)
 def verify(names: tuple[str, ...]) -> None:
     """Hash every file of the pairs NAMES (default: all) and name those that changed."""
+    from orchestrator.models.catalogue import repair
     from orchestrator.models.verify import verify_pair
 
     store = _store(load())
@@ -70,17 +73,14 @@ def verify(names: tuple[str, ...]) -> None:
         click.echo("\n".join(found) if found else f"{name}: all files are as they were packed")
     bad = [name for name, found in problems.items() if found]
     if bad:
-        raise ModelError(
-            f"{', '.join(bad)}: files are damaged",
-            f"Remove their folders, then: lever models add {bad[0]} (--target and --draft if the files were your own)",
-        )
+        raise LeverError(f"{', '.join(bad)}: files are damaged", "\n".join(repair(name) for name in bad))
 
 
 def _add_catalogued(store: ModelStore, name: str, report: Report) -> Pair:
     from orchestrator.models.add import add_catalogued
     from orchestrator.models.catalogue import catalogued
 
-    return store.pair(name) if store.has_pair(name) else add_catalogued(store, catalogued(name), report)
+    return add_catalogued(store, catalogued(name), report)
 
 
 def _add_files(store: ModelStore, name: str, target: Path, draft: Path, report: Report) -> Pair:

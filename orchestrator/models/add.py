@@ -13,6 +13,7 @@ from orchestrator.models.packer import pack
 from orchestrator.models.sources import FileSource, LocalGguf, PackageSource, Report, Source
 from orchestrator.models.store import ModelStore, Pair
 from orchestrator.models.tokenizer_build import save_tokenizer
+from orchestrator.models.verify import is_whole
 from orchestrator.models.vocabulary import Vocabulary, check_pair, read_vocabulary
 
 
@@ -24,9 +25,9 @@ class _Opened:
 
 
 def add_catalogued(store: ModelStore, entry: CataloguedPair, report: Report) -> Pair:
-    """Fetch and pack a pair of the catalogue; at once when it is there. Raises FetchFailed, ModelError."""
+    """Fetch and pack a pair of the catalogue, unless it is there and whole. Raises FetchFailed, ModelError."""
     with store.changing():
-        if store.has_pair(entry.name):
+        if is_whole(store, entry.name, report):
             return store.pair(entry.name)
         target = PackageSource(entry.target)
         draft = target if entry.draft is None else PackageSource(entry.draft)
@@ -38,7 +39,9 @@ def add_files(store: ModelStore, name: str, target: Path, draft: Path, report: R
     sources = FileSource(target.absolute()), FileSource(draft.absolute())
     with store.changing():
         if store.has_pair(name):
-            return _same_files(store, name, [source.fetch(store.downloads, report) for source in sources])
+            pair = _same_files(store, name, [source.fetch(store.downloads, report) for source in sources])
+            if is_whole(store, name, report):
+                return pair
         return _add(store, name, *sources, report)
 
 

@@ -78,3 +78,9 @@ def catalogued(name: str) -> CataloguedPair:
             f"Known: {', '.join(PAIRS)}. Your own: lever models add --target FILE.gguf --draft FILE.gguf {name}",
         )
     return PAIRS[name]
+
+
+def repair(name: str) -> str:
+    """The command that makes pair `name` again, in place of what is broken."""
+    own = "" if name in PAIRS else " --target FILE.gguf --draft FILE.gguf"
+    return f"Repair it: lever models add {name}{own}"

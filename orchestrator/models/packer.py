@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import mmap
@@ -45,9 +46,20 @@ def pack(gguf: GgufFile, source_sha256: str, packs: Path, advance: Advance = lam
 
 
 def _into_place(folder: Path, target: Path) -> str:
-    if not target.exists():
-        folder.rename(target)
+    """A whole pack stays, for it may be in use; a damaged one makes room. A killed swap leaves a TEMPORARY name."""
+    if _same_files(folder, target):
+        return target.name
+    old = folder.with_name(f"{folder.name}-old")
+    if target.exists():
+        target.rename(old)
+    folder.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
     return target.name
+
+
+def _same_files(folder: Path, target: Path) -> bool:
+    names = [file.name for file in folder.iterdir()]
+    return len(filecmp.cmpfiles(folder, target, names, shallow=False)[0]) == len(names)
 
 
 def _write(gguf: GgufFile, hyper: HyperParams, sha256: str, folder: Path, advance: Advance) -> PackManifest:

@@ -89,7 +89,7 @@ class ModelStore:
         try:
             return from_json(PackManifest, json.loads(file.read_bytes()))
         except (OSError, ValueError, WireError) as error:
-            raise ModelError(f"{file}: {error}", "Run `lever models verify`, then add the pair again.") from error
+            raise ModelError(f"{file}: {error}", "See which pair it is: lever models verify") from error
 
     def tokenizer(self, pair_name: str) -> ChatTokenizer:
         """The pair's tokenizer, which is its target's."""

@@ -22,6 +22,11 @@ def verify_pair(store: ModelStore, pair: Pair, report: Report) -> list[str]:
     return problems
 
 
+def is_whole(store: ModelStore, name: str, report: Report) -> bool:
+    """The pair is added and every file of it is as it was packed."""
+    return store.has_pair(name) and not verify_pair(store, store.pair(name), report)
+
+
 def _verify_pack(store: ModelStore, pack: str, title: str, report: Report) -> Iterator[str]:
     folder = store.pack_dir(pack)
     if (found := _sha256(folder / "model.json")) != pack:

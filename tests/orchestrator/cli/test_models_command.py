@@ -4,6 +4,8 @@ import pytest
 import yaml
 
 from orchestrator.cli.main import run
+from orchestrator.models import add as add_module
+from orchestrator.models.sources import FileSource
 from orchestrator.models.store import ModelStore
 from tests.fakes.tiny_gguf import TinyModel, write_tiny_gguf
 from tests.fakes.tiny_pair import write_pair_files
@@ -52,11 +54,41 @@ def test_verify_names_the_damaged_file(home: Path, tmp_path: Path, capsys: pytes
     chunk = store.pack_dir(store.pair("mine").target_pack) / "output.0.bin"
     chunk = chunk if chunk.exists() else chunk.with_name("embedding.0.bin")
     chunk.write_bytes(bytes(chunk.stat().st_size))
-    assert run(["models", "verify", "mine"]) == 2
+    assert run(["models", "verify", "mine"]) == 1
     said = capsys.readouterr()
     assert str(chunk) in said.out
     assert "error: mine: files are damaged" in said.err
-    assert "lever models add mine" in said.err
+    assert "Repair it: lever models add mine --target FILE.gguf --draft FILE.gguf" in said.err
+
+
+@pytest.mark.parametrize("damage", [b"short", None])
+def test_adding_again_repairs(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None
+) -> None:
+    files = write_pair_files(tmp_path)
+    assert add("mine", *files) == 0
+    store = ModelStore(home / "models")
+    chunk = store.pack_dir(store.pair("mine").target_pack) / "layer.0.0.bin"
+    chunk.write_bytes(bytes(chunk.stat().st_size) if damage is None else damage)
+    capsys.readouterr()
+    assert add("mine", *files) == 0
+    assert capsys.readouterr().out.startswith("mine: added")
+    assert run(["models", "verify"]) == 0
+    assert not list(store.packs.glob(".tmp-*"))
+
+
+def test_a_damaged_pair_of_the_catalogue_is_fetched_again(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_pair_files(tmp_path)
+    monkeypatch.setattr(add_module, "PackageSource", lambda model: FileSource(files[0]))
+    assert run(["models", "add", "smollm2"]) == 0
+    store = ModelStore(home / "models")
+    chunk = store.pack_dir(store.pair("smollm2").target_pack) / "layer.0.0.bin"
+    chunk.write_bytes(bytes(chunk.stat().st_size))
+    assert run(["models", "verify"]) == 1
+    assert run(["models", "add", "smollm2"]) == 0
+    assert run(["models", "verify"]) == 0
 
 
 @pytest.mark.parametrize(
