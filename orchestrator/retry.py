@@ -1,7 +1,8 @@
 """What follows a failed attempt. Pure: (failure, history) → try again on the same phone, on another, or give up.
 
 Failures of the phone, the cable or the host are never charged to the trial; failures of the trial are never charged to
-the phone. A trial that fails in the same way on two phones, or twice on the only one that it may run on, has failed.
+the phone. A trial that fails in the same way on two phones, or twice on the only one that it may run on, has failed;
+with a corrupt pack, twice anywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PHONE_FAULTS = frozenset(
 )
 NOBODYS_FAULTS = frozenset({FailureKind.HOST_LOST, FailureKind.CANCELLED})  # neither the phone's nor the trial's
 POINTLESS = frozenset({FailureKind.BAD_SPEC, FailureKind.BUDGET_TOO_SMALL})  # follows from the configuration alone
+TWICE_IS_ENOUGH = frozenset({FailureKind.PACK_CORRUPT})  # the second try had pushed what differed from this host's pack
 QUARANTINE_AFTER = 3
 
 
@@ -59,8 +61,9 @@ def decide(history: Sequence[Failure], choices: int, max_attempts: int) -> Decis
     charged = [f for f in history if is_trials_fault(f.kind)]
     alike = [f for f in charged if f.kind is last.kind]
     on_two_phones = len({f.device for f in alike}) > 1
-    twice_on_the_only_one = choices <= 1 and len(alike) > 1
-    if last.kind in POINTLESS or on_two_phones or twice_on_the_only_one or len(charged) >= max_attempts:
+    twice_is_enough = choices <= 1 or last.kind in TWICE_IS_ENOUGH
+    twice = twice_is_enough and len(alike) > 1
+    if last.kind in POINTLESS or on_two_phones or twice or len(charged) >= max_attempts:
         return Decision(Next.GIVE_UP, charged=True)
     return Decision(elsewhere, charged=True)
 

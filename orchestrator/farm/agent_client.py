@@ -45,7 +45,7 @@ def run_attempt(
     except PhoneError as error:
         outcome = failure(order, failure_kind(error.kind), error.message)
     except ModelError as error:  # this host's copy: no other phone would get a better one
-        outcome = failure(order, FailureKind.PACK_CORRUPT, error.message)
+        outcome = failure(order, FailureKind.PACK_CORRUPT, ". ".join(filter(None, (error.message, error.remedy))))
     except LeverError as error:
         outcome = failure(order, FailureKind.PROVISIONING, error.message)
     return replace(outcome, attempt_wall_s=watch.age(), connection_losses=watch.losses)

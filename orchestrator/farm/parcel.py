@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from device_agent.protocol import PackManifest
+from orchestrator.errors import ModelError
 
 
 class PackStore(Protocol):
@@ -61,6 +62,36 @@ def bundle_parcel(folder: Path) -> Parcel:
     manifest = _measured(folder / "bundle.json")
     files = json.loads((folder / "bundle.json").read_bytes())["files"]
     return Parcel("runtime", manifest.sha256, folder, (*(ParcelFile(**file) for file in files), manifest))
+
+
+def check_size(parcel: Parcel, file: ParcelFile) -> None:
+    """Raises ModelError when this host's copy is gone or has another size."""
+    try:
+        nbytes = (parcel.folder / file.name).stat().st_size
+    except OSError as error:
+        raise _damaged_here(parcel, file, error.strerror or str(error)) from error
+    if nbytes != file.nbytes:
+        raise _damaged_here(parcel, file, f"{nbytes} bytes, expected {file.nbytes}")
+
+
+def check_content(parcel: Parcel, file: ParcelFile) -> None:
+    """Raises ModelError when this host's copy is gone or has another sha256; reads all of it."""
+    try:
+        with (parcel.folder / file.name).open("rb") as data:
+            found = hashlib.file_digest(data, "sha256").hexdigest()
+    except OSError as error:
+        raise _damaged_here(parcel, file, error.strerror or str(error)) from error
+    if found != file.sha256:
+        raise _damaged_here(parcel, file, f"sha256 {found[:12]}, expected {file.sha256[:12]}")
+
+
+def _damaged_here(parcel: Parcel, file: ParcelFile, what: str) -> ModelError:
+    remedy = (
+        "Run `lever models verify`, then repair the pair that it names: `lever models add PAIR`"
+        if parcel.kind == "packs"
+        else "Remove that folder: it is made again"
+    )
+    return ModelError(f"{parcel.path}/{file.name} is damaged on this host, in {parcel.folder}: {what}", remedy)
 
 
 def _measured(path: Path) -> ParcelFile:

@@ -17,7 +17,7 @@ def prepare_and_start(
     phone: Transport, order: AttemptOrder, store: PackStore, settings: Settings, report: Report
 ) -> None:
     """Idempotent: cut anywhere, it goes on where it was, and the agent is started once. Raises PhoneError, ModelError
-    for a pack that the store does not have."""
+    for a pack that the store does not have, or has damaged."""
     root = order.device.root
     runtime = host_python_bundle(settings.home)
     packs = packs_of(order, store)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from orchestrator.errors import CommandFailed, PhoneDiskFull, ProvisioningFailed
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
-from orchestrator.farm.parcel import Parcel, ParcelFile
+from orchestrator.farm.parcel import Parcel, ParcelFile, check_content, check_size
 
 LIST_S = 30.0
 SLOWEST_PUSH = 1_000_000  # bytes/s: slower than that is a broken link
@@ -44,7 +44,8 @@ class Holding:
 def provision(phone: Transport, root: str, parcels: Sequence[Parcel], report: Report) -> None:
     """Everything is on the phone and verified when this returns; one round trip when it was there before.
 
-    Raises PhoneDiskFull before anything is pushed, ProvisioningFailed, PhoneUnreachable (call again: it goes on)."""
+    Raises PhoneDiskFull before anything is pushed, ProvisioningFailed, ModelError for a file that is damaged
+    on this host, PhoneUnreachable (call again: it goes on)."""
     holdings, free = listing(phone, root, parcels)
     wanted = [
         (parcel, holding) for parcel, holding in zip(parcels, holdings, strict=True) if not holding.complete(parcel)
@@ -158,6 +159,7 @@ def _push(
         f"cd {quote(folder)} && case $(sha256sum {quote(part)}) in {file.sha256}*) "
         f"mv -f {quote(part)} {quote(file.name)};; *) rm -f {quote(part)}; exit 3;; esac"
     )
+    check_size(parcel, file)
     for _ in range(PUSHES):
         with _full_disk_named():
             phone.push(
@@ -168,6 +170,8 @@ def _push(
             )
         if phone.shell(check, LIST_S + file.nbytes / SLOWEST_HASH).exit_code == 0:
             return
+        check_content(parcel, file)  # else the phone is blamed for what it was sent
     raise ProvisioningFailed(
-        f"{parcel.path}/{file.name} arrived damaged {PUSHES} times", f"Is the file on this host intact? {parcel.folder}"
+        f"{parcel.path}/{file.name} arrived damaged {PUSHES} times, and is intact on this host",
+        "Try another cable or port; the phone's storage may be failing.",
     )

@@ -37,6 +37,11 @@ def history(*failures: str) -> list[Failure]:
         (["engine_error@a", "unreachable@a", "unreachable@a", "engine_error@a"], 1, Next.GIVE_UP, True),
         (["unreachable@a", "unreachable@a", "engine_error@a"], 1, Next.SAME_PHONE, True),
         (["engine_error@a", "unreachable@b"], 2, Next.OTHER_PHONE, False),
+        # a corrupt pack is pushed once more, where it differs; then it is this host's
+        (["pack_corrupt@a"], 1, Next.SAME_PHONE, True),
+        (["pack_corrupt@a", "pack_corrupt@a"], 1, Next.GIVE_UP, True),
+        (["pack_corrupt@a", "pack_corrupt@a"], 2, Next.GIVE_UP, True),
+        (["pack_corrupt@a", "unreachable@a", "pack_corrupt@a"], 2, Next.GIVE_UP, True),
         # used up
         (["engine_error@a", "nan_logits@a", "deadline@a"], 1, Next.GIVE_UP, True),
         # pointless to repeat

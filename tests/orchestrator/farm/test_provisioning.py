@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import CommandFailed, PhoneDiskFull, PhoneUnreachable, ProvisioningFailed
+from orchestrator.errors import CommandFailed, ModelError, PhoneDiskFull, PhoneUnreachable, ProvisioningFailed
 from orchestrator.farm import provisioning
 from orchestrator.farm.parcel import Parcel, ParcelFile
 from orchestrator.farm.provisioning import forget_verified, free_bytes, provision
@@ -19,6 +20,14 @@ HASH = "ab" * 32
 
 
 def ignore(done: int, total: int) -> None: ...
+
+
+class BadCable(RecordedTransport):
+    """Something else arrives than was sent."""
+
+    def push(self, local: Path, remote: str, timeout_s: float, progress: Callable[[int], None] | None = None) -> None:
+        self.pushed.append(remote)
+        self.inner.push_bytes(b"noise", remote, timeout_s)
 
 
 @pytest.fixture
@@ -120,10 +129,46 @@ def test_finds_a_shortened_chunk_of_a_verified_pack(bench: Bench, phone: Recorde
 
 
 def test_gives_up_on_a_chunk_that_never_arrives_intact(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
-    damaged = replace(pack, files=(replace(pack.files[0], sha256="0" * 64), *pack.files[1:]))
-    with pytest.raises(ProvisioningFailed, match=r"layer 0\.bin arrived damaged 3 times"):
-        provision(phone, ROOT, [damaged], ignore)
+    cable = BadCable(phone)
+    with pytest.raises(ProvisioningFailed, match=r"layer 0\.bin arrived damaged 3 times, and is intact on this host"):
+        provision(cable, ROOT, [pack], ignore)
+    assert len(cable.pushed) == 3
     assert list(bench.file(pack.path).iterdir()) == []
+
+
+def test_a_file_that_is_damaged_here_is_no_fault_of_the_phone(
+    bench: Bench, phone: RecordedTransport, pack: Parcel
+) -> None:
+    with (pack.folder / "layer 1.bin").open("r+b") as file:
+        file.write(b"oops")
+    with pytest.raises(ModelError, match=rf"packs/{HASH}/layer 1\.bin is damaged on this host.*sha256") as raised:
+        provision(phone, ROOT, [pack], ignore)
+    assert "lever models verify" in raised.value.remedy
+    assert [Path(remote).name for remote in phone.pushed] == ["layer 0.bin.part", "layer 1.bin.part"], "once each"
+    assert [path.name for path in bench.file(pack.path).iterdir()] == ["layer 0.bin"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda file: os.truncate(file, 5), "5 bytes, expected 3000000"),
+        (lambda file: file.unlink(), "No such file"),
+    ],
+)
+def test_a_shortened_or_lost_file_is_not_pushed(
+    phone: RecordedTransport, pack: Parcel, damage: Callable[[Path], None], what: str
+) -> None:
+    damage(pack.folder / "layer 0.bin")
+    with pytest.raises(ModelError, match=rf"layer 0\.bin is damaged on this host.*{what}"):
+        provision(phone, ROOT, [pack], ignore)
+    assert phone.pushed == []
+
+
+def test_a_damaged_runtime_has_its_own_remedy(phone: RecordedTransport, pack: Parcel) -> None:
+    (pack.folder / "layer 0.bin").unlink()
+    with pytest.raises(ModelError, match="runtime/") as raised:
+        provision(phone, ROOT, [replace(pack, kind="runtime")], ignore)
+    assert "it is made again" in raised.value.remedy
 
 
 def test_refuses_before_pushing_when_space_is_short(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import shutil
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,6 +115,17 @@ def test_a_corrupt_pack_is_named_and_repaired(bench: Bench, pack: Path, tmp_path
     assert bad.failure_kind == FailureKind.PACK_CORRUPT
     again = following.run(order(bench, pack, "again.1"))
     assert ids(again) == ids(good)
+
+
+def test_a_pack_that_is_damaged_here_is_named_with_its_remedy(bench: Bench, pack: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "copy" / pack.name
+    shutil.copytree(pack, damaged)
+    chunk = max(damaged.glob("*.bin"), key=lambda file: file.stat().st_size)
+    chunk.write_bytes(b"oops" + chunk.read_bytes()[4:])
+    outcome = Following(bench, damaged, tmp_path).run(order(bench, damaged))
+    assert outcome.failure_kind == FailureKind.PACK_CORRUPT
+    assert f"packs/{pack.name}/{chunk.name} is damaged on this host" in outcome.failure_message
+    assert "lever models verify" in outcome.failure_message
 
 
 def test_a_bad_spec_is_named(bench: Bench, pack: Path, tmp_path: Path) -> None:
