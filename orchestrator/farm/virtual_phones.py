@@ -158,11 +158,20 @@ def _end(pid: int) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         process.terminate()
-        try:
-            process.wait(STOP_S)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_S)
+        _await_end(process)
+        process.kill()
+        _await_end(process)
+
+
+def _await_end(process: psutil.Process) -> None:
+    """Returns after STOP_S at the latest; raises NoSuchProcess when it is gone. psutil's own waiting would wait for a
+    zombie too, which stays as long as whoever started the phone (a `lever sweep` that goes on, say) does not ask."""
+    deadline = time.monotonic() + STOP_S
+    while process.is_running() and time.monotonic() < deadline:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            _reap(process.pid)
+            return
+        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -69,6 +71,29 @@ def test_a_killed_phone_comes_back(settings: Settings) -> None:
     virtual_phones.ensure_running(settings, "desk")
     assert pid(settings, "desk") != first
     assert not psutil.pid_exists(first), "no zombie is left"
+
+
+STARTS_AND_STAYS = """
+import sys
+from pathlib import Path
+from orchestrator.farm import virtual_phones
+from orchestrator.settings import Settings
+print(virtual_phones.ensure_running(Settings(Path(sys.argv[1]), "", "", "here"), "desk"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_stops_a_phone_whose_starter_never_asks_for_it(settings: Settings) -> None:
+    virtual_phones.create(settings, "desk", "oneplus12")
+    command = [sys.executable, "-c", STARTS_AND_STAYS, str(settings.home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline().startswith(b"tcp:127.0.0.1:")
+        phone = psutil.Process(pid(settings, "desk"))
+        virtual_phones.stop(settings, "desk")
+        assert phone.status() == psutil.STATUS_ZOMBIE
+        assert virtual_phones.address_of(settings, "desk") is None
+        virtual_phones.remove(settings, "desk")
 
 
 def test_a_recycled_pid_is_not_the_phone(settings: Settings) -> None:
