@@ -49,31 +49,41 @@ def list_pairs() -> None:
     """Pairs that are added, and those that the catalogue offers."""
     from orchestrator.models.catalogue import PAIRS
 
-    pairs = _store(load()).pairs()
+    store = _store(load())
+    pairs, broken = store.pairs(), store.broken_pairs()
     for pair in pairs:
         click.echo(f"{pair.name}: {_described(pair)}, packs {pair.target_pack[:12]} {pair.draft_pack[:12]}")
     for name, entry in PAIRS.items():
-        if name not in {pair.name for pair in pairs}:
+        if name not in {pair.name for pair in pairs} | set(broken):
             size = sum(model.nbytes for model in (entry.target, entry.draft) if model)
             click.echo(f"{name}: not added, {entry.title}; `lever models add {name}` ({size / 1e6:.0f} MB)")
+    _refuse_broken({name: [error.message] for name, error in broken.items()})
 
 
 @models.command()
 @click.argument("names", nargs=-1)
 def verify(names: tuple[str, ...]) -> None:
     """Hash every file of the pairs NAMES (default: all) and name those that changed."""
-    from orchestrator.models.catalogue import repair
     from orchestrator.models.verify import verify_pair
 
     store = _store(load())
     pairs = [store.pair(name) for name in names] if names else list(store.pairs())
+    broken = {} if names else {name: [error.message] for name, error in store.broken_pairs().items()}
     with _progress() as report:
         problems = {pair.name: verify_pair(store, pair, report) for pair in pairs}
-    for name, found in problems.items():
-        click.echo("\n".join(found) if found else f"{name}: all files are as they were packed")
-    bad = [name for name, found in problems.items() if found]
-    if bad:
-        raise LeverError(f"{', '.join(bad)}: files are damaged", "\n".join(repair(name) for name in bad))
+    for name in (name for name, found in problems.items() if not found):
+        click.echo(f"{name}: all files are as they were packed")
+    _refuse_broken(broken | {name: found for name, found in problems.items() if found})
+
+
+def _refuse_broken(broken: dict[str, list[str]]) -> None:
+    """Print what is wrong with each pair, then raise LeverError with how to repair them, if there are any."""
+    from orchestrator.models.catalogue import repair
+
+    for name, problems in broken.items():
+        click.echo("\n".join(f"{name}: {problem}" for problem in problems))
+    if broken:
+        raise LeverError(f"{', '.join(broken)}: files are damaged", "\n".join(map(repair, broken)))
 
 
 def _add_catalogued(store: ModelStore, name: str, report: Report) -> Pair:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from device_agent.protocol import PackManifest, SamplingSpec, WireError, from_json, to_json
 from orchestrator.errors import ModelError
+from orchestrator.models.catalogue import repair
 from orchestrator.models.tokenizer import ChatTokenizer
 
 if TYPE_CHECKING:
@@ -59,16 +60,29 @@ class ModelStore:
             raise ModelError(f"model pair {name!r} is not added", f"Add it: lever models add {name}")
         try:
             pair = from_json(Pair, json.loads(file.read_bytes()))
-        except (ValueError, WireError) as error:
-            raise ModelError(f"{file} is broken: {error}", f"Remove it and run: lever models add {name}") from error
+        except (OSError, ValueError, WireError) as error:
+            raise ModelError(f"{file} is broken: {error}", repair(name)) from error
         for pack in (pair.target_pack, pair.draft_pack):
             if not (self.pack_dir(pack) / "model.json").is_file():
-                raise ModelError(f"pair {name!r}: pack {pack[:12]} is gone", f"Add it again: lever models add {name}")
+                raise ModelError(f"pair {name!r}: pack {pack[:12]} is gone", repair(name))
         return pair
 
     def pairs(self) -> tuple[Pair, ...]:
-        """All added pairs, by name."""
-        return tuple(self.pair(file.stem) for file in sorted((self.root / "pairs").glob("*.json")))
+        """The added pairs that can be read, by name."""
+        return tuple(found for found in self._read_all().values() if isinstance(found, Pair))
+
+    def broken_pairs(self) -> dict[str, ModelError]:
+        """Why each of the other added pairs cannot be read, by name."""
+        return {name: found for name, found in self._read_all().items() if isinstance(found, ModelError)}
+
+    def _read_all(self) -> dict[str, Pair | ModelError]:
+        found: dict[str, Pair | ModelError] = {}
+        for file in sorted((self.root / "pairs").glob("*.json")):
+            try:
+                found[file.stem] = self.pair(file.stem)
+            except ModelError as error:
+                found[file.stem] = error
+        return found
 
     def has_pair(self, name: str) -> bool:
         """Added, and all files of its packs are there with their sizes (their contents: `verify`)."""

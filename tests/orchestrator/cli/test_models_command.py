@@ -61,6 +61,23 @@ def test_verify_names_the_damaged_file(home: Path, tmp_path: Path, capsys: pytes
     assert "Repair it: lever models add mine --target FILE.gguf --draft FILE.gguf" in said.err
 
 
+@pytest.mark.parametrize("command", ["list", "verify"])
+def test_a_broken_pair_does_not_hide_the_others(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert add("mine", *write_pair_files(tmp_path)) == 0
+    for name in ("broken", "smollm2"):
+        (home / "models" / "pairs" / f"{name}.json").write_text("{")
+    capsys.readouterr()
+    assert run(["models", command]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("mine: ")
+    assert "broken.json is broken: " in said.out
+    assert "smollm2: not added" not in said.out
+    assert "error: broken, smollm2: files are damaged" in said.err
+    assert "Repair it: lever models add smollm2\n" in said.err
+
+
 @pytest.mark.parametrize("damage", [b"short", None])
 def test_adding_again_repairs(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes | None
