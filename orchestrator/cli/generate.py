@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
+def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """`nan` passes every range, and `inf` those without an upper bound."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
 @click.command()
 @click.argument("pair_name", metavar="PAIR")
 @click.option("--prompt", help="Text as it is; special tokens in it count as such.")
@@ -32,14 +40,24 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--draft-k", type=int, default=5, show_default=True, help="Draft tokens a round (chain, prompt_lookup).")
 @click.option("--widths", default="4,2,2,1,1", show_default=True, help="Children of each node by depth (static_tree).")
 @click.option("--ngram", type=int, default=3, show_default=True, help="Tokens of the longest n-gram (prompt_lookup).")
-@click.option("--temperature", type=float, default=0.0, show_default=True, help="0: greedy.")
+@click.option("--temperature", type=float, callback=_finite, default=0.0, show_default=True, help="0: greedy.")
 @click.option("--top-k", type=int, default=0, help="Keep the k best; default: all.")
-@click.option("--top-p", type=float, default=1.0, help="Keep the best that make up this share; default: 1.")
-@click.option("--min-p", type=float, default=0.0, help="Keep those with this share of the best one's probability.")
+@click.option(
+    "--top-p", type=float, callback=_finite, default=1.0, help="Keep the best that make up this share; default: 1."
+)
+@click.option(
+    "--min-p",
+    type=float,
+    callback=_finite,
+    default=0.0,
+    help="Keep those with this share of the best one's probability.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random stream.")
 @click.option("--storage", type=click.Choice(["flash", "resident", "mmap"]), default="resident", show_default=True)
-@click.option("--flash-bandwidth-mb-s", type=POSITIVE, help="Cap on reading, MB/s; default: the disk's speed.")
-@click.option("--dram-budget-mb", type=POSITIVE, help="Cap on the agent's memory, MB; default: none.")
+@click.option(
+    "--flash-bandwidth-mb-s", type=POSITIVE, callback=_finite, help="Cap on reading, MB/s; default: the disk's speed."
+)
+@click.option("--dram-budget-mb", type=POSITIVE, callback=_finite, help="Cap on the agent's memory, MB; default: none.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def generate(pair_name: str, prompt: str | None, chat: bool, ids: str | None, as_json: bool, **options: Any) -> None:
@@ -67,6 +85,7 @@ def generate(pair_name: str, prompt: str | None, chat: bool, ids: str | None, as
 def _prompt_ids(tokenizer: ChatTokenizer, prompt: str | None, ids: str | None, chat: bool) -> tuple[int, ...]:
     if (prompt is None) == (ids is None):
         raise UsageError("give either --prompt or --ids", "For example: --prompt 'Hello' or --ids 1,2,3")
+    _check_text(prompt or "")
     if ids is not None:
         found = _parse(ids, tokenizer.size)
     elif chat:
@@ -76,6 +95,16 @@ def _prompt_ids(tokenizer: ChatTokenizer, prompt: str | None, ids: str | None, c
     if not found:
         raise UsageError("the prompt has no tokens", "Give it some text.")
     return tuple(found)
+
+
+def _check_text(prompt: str) -> None:
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:  # bytes of the command line that Python could not decode
+        strange = ascii(prompt[error.start : error.start + 20])
+        raise UsageError(
+            f"--prompt is not UTF-8 text: at character {error.start}: {strange}", "Give it as UTF-8."
+        ) from None
 
 
 def _numbers(text: str) -> list[int]:

@@ -126,21 +126,22 @@ def _hint(error: click.ClickException) -> str:
 
 
 def _unexpected(error: Exception) -> int:
-    summary = f"unexpected {type(error).__name__}: {error}"
-    log = _write_traceback(error)
-    return _say(summary, f"This is a bug in Lever Farm; please report it with {log}." if log else "", 70)
-
-
-def _write_traceback(error: Exception) -> Path | None:
     from orchestrator.settings import load
 
-    path = load().logs / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    summary, settings = f"unexpected {type(error).__name__}: {error}", load()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(traceback.format_exception(error)))
-    except OSError:
-        traceback.print_exception(error)  # nowhere to keep it: better shown than lost
-        return None
+        log = _write_traceback(error, settings.logs)
+    except OSError as refused:  # then the command most likely failed for the same reason
+        cause = "" if isinstance(error, OSError) else f" (after: {' '.join(summary.split())})"
+        remedy = "Set LEVER_HOME to a folder that you can write to, on a disk with free space."
+        return _say(f"LEVER_HOME={settings.home} cannot be written: {refused}{cause}", remedy, 2)
+    return _say(summary, f"This is a bug in Lever Farm; please report it with {log}.", 70)
+
+
+def _write_traceback(error: Exception, logs: Path) -> Path:
+    path = logs / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(traceback.format_exception(error)), errors="backslashreplace")
     return path
 
 

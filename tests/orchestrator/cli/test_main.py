@@ -61,6 +61,19 @@ def test_a_bug_names_the_log_with_its_traceback(
     assert "ZeroDivisionError: oops" in log.read_text()
 
 
+def test_a_home_that_cannot_be_written_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    home = tmp_path / "file" / "home"
+    monkeypatch.setenv("LEVER_HOME", str(home))
+    assert cli.run(["up"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith(f"error: LEVER_HOME={home} cannot be written: ")
+    assert said[1].startswith("Set LEVER_HOME to a folder")
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
