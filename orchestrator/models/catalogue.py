@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
 from orchestrator.errors import UnknownName
@@ -73,11 +74,19 @@ PAIRS = {
 def catalogued(name: str) -> CataloguedPair:
     """Raises UnknownName when the catalogue does not have it."""
     if name not in PAIRS:
-        raise UnknownName(
-            f"no pair {name!r} in the catalogue",
-            f"Known: {', '.join(PAIRS)}. Your own: lever models add --target FILE.gguf --draft FILE.gguf {name}",
-        )
+        raise UnknownName(f"no pair {name!r} in the catalogue", how_to_add(name, ()))
     return PAIRS[name]
+
+
+def how_to_add(name: str, added: tuple[str, ...]) -> str:
+    """What to do when pair `name` is not among the `added` ones: fetch it, or correct the name."""
+    if name in PAIRS:
+        return f"Add it: lever models add {name}"
+    known = list(dict.fromkeys((*added, *PAIRS)))
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"Did you mean {close[0]!r}? " if close else ""
+    own = f"lever models add --target FILE.gguf --draft FILE.gguf {name}"
+    return f"{meant}Known: {', '.join(known)}. Your own: {own}"
 
 
 def repair(name: str) -> str:

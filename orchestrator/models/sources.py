@@ -81,6 +81,8 @@ class FileSource:
     path: Path
 
     def fetch(self, downloads: Path, report: Report) -> LocalGguf:  # noqa: ARG002  # the protocol's shape
+        if self.path.is_dir():
+            raise ModelError(f"{self.path}: a folder, not a GGUF file", "Give the .gguf file in it.")
         if not self.path.is_file():
             raise ModelError(f"{self.path}: no such file", "Check the path.")
         with self.path.open("rb") as file:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from device_agent.protocol import PackManifest, SamplingSpec, WireError, from_json, to_json
 from orchestrator.errors import ModelError
-from orchestrator.models.catalogue import repair
+from orchestrator.models.catalogue import how_to_add, repair
 from orchestrator.models.tokenizer import ChatTokenizer
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ModelStore:
         """Raises ModelError when it is not added, or its record or a pack is gone or broken."""
         file = self._pair_file(name)
         if not file.is_file():
-            raise ModelError(f"model pair {name!r} is not added", f"Add it: lever models add {name}")
+            raise ModelError(f"model pair {name!r} is not added", how_to_add(name, self._names()))
         try:
             pair = from_json(Pair, json.loads(file.read_bytes()))
         except (OSError, ValueError, WireError) as error:
@@ -77,12 +77,15 @@ class ModelStore:
 
     def _read_all(self) -> dict[str, Pair | ModelError]:
         found: dict[str, Pair | ModelError] = {}
-        for file in sorted((self.root / "pairs").glob("*.json")):
+        for name in self._names():
             try:
-                found[file.stem] = self.pair(file.stem)
+                found[name] = self.pair(name)
             except ModelError as error:
-                found[file.stem] = error
+                found[name] = error
         return found
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(file.stem for file in sorted((self.root / "pairs").glob("*.json")))
 
     def has_pair(self, name: str) -> bool:
         """Added, and all files of its packs are there with their sizes (their contents: `verify`)."""

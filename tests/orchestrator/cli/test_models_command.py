@@ -114,6 +114,8 @@ def test_a_damaged_pair_of_the_catalogue_is_fetched_again(
         (["add", "nope"], "no pair 'nope' in the catalogue"),
         (["add", "x", "--target", "a.gguf"], "--target and --draft go together"),
         (["add", "x", "--target", "a.gguf", "--draft", "a.gguf"], "a.gguf: no such file"),
+        (["add", "qwen-codr"], "Did you mean 'qwen-coder'?"),
+        (["add", "x", "--target", "/", "--draft", "/"], "/: a folder, not a GGUF file"),
         (["add", "../x", "--target", "a.gguf", "--draft", "a.gguf"], "cannot be a pair's name"),
         (["verify", "nope"], "model pair 'nope' is not added"),
     ],

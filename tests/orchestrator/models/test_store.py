@@ -11,11 +11,19 @@ from tests.fakes.tiny_pair import silent, tiny_pair, write_pair_files
 
 
 def test_a_pair_that_is_not_there_names_its_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="'nope' is not added") as caught:
-        ModelStore(tmp_path).pair("nope")
-    assert caught.value.remedy == "Add it: lever models add nope"
+    with pytest.raises(ModelError, match="'smollm2' is not added") as caught:
+        ModelStore(tmp_path).pair("smollm2")
+    assert caught.value.remedy == "Add it: lever models add smollm2"
     with pytest.raises(ModelError, match="cannot be a pair's name"):
         ModelStore(tmp_path).pair("../nope")
+
+
+@pytest.mark.parametrize(("name", "close"), [("tinny", "Did you mean 'tiny'? "), ("smolm", "Did you mean 'smollm2'? ")])
+def test_a_pair_that_nobody_knows_names_those_that_are_known(tmp_path: Path, name: str, close: str) -> None:
+    store, _ = tiny_pair(tmp_path)
+    with pytest.raises(ModelError, match=f"'{name}' is not added") as caught:
+        store.pair(name)
+    assert caught.value.remedy.startswith(f"{close}Known: tiny, qwen-coder, smollm2. Your own: lever models add ")
 
 
 def test_adding_again_changes_nothing(tmp_path: Path) -> None:
