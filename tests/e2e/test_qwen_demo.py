@@ -33,7 +33,7 @@ def test_demo_on_the_qwen_pair_ends_exact_and_runs_nothing_twice(qwen_coder: Mod
         assert trial["diverged_tokens"] == 0
         assert trial["exact_tokens"] + trial["tie_tokens"] == trial["output_tokens"]
         assert trial["flash_cap_mb_s"] == "500"
-    chains = [t for t in trials if t["strategy"] == "chain"]
+    chains = [t for t in trials if t["strategy"] == "chain k=5"]
     assert all(t["acceptance_length"] > 2 and "speedup_over_autoregressive" in t for t in chains)
     assert "is down" in first
     assert "nothing to run" in _lever(home, "demo", "--pair", "qwen-coder")
