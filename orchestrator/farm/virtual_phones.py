@@ -139,13 +139,21 @@ def _running(folder: Path) -> dict[str, int] | None:
     try:
         state: dict[str, int] = json.loads((folder / "phone.json").read_text())
         process = psutil.Process(int(state["pid"]))
-        if process.status() == psutil.STATUS_ZOMBIE:
-            _reap(process.pid)
+        if not (words := _words(process)):  # it died, or is about to
+            _await_end(process)
             return None
-        ours = str(folder) in process.cmdline()
+        ours = str(folder) in words
     except (OSError, ValueError, KeyError, psutil.Error):
         return None
     return state if ours else None
+
+
+def _words(process: psutil.Process) -> list[str]:
+    """Its command line; empty for a process that has died and one that is dying."""
+    try:
+        return process.cmdline()
+    except psutil.ZombieProcess:
+        return []
 
 
 def _reap(pid: int) -> None:
