@@ -28,7 +28,7 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --timeout 1200  # the first test of a pair fetches it
 
 check: $(READY)
 	$(BIN)/ruff check .
