@@ -26,7 +26,7 @@ def test_demo_on_the_qwen_pair_ends_exact_and_runs_nothing_twice(qwen_coder: Mod
 
     trials = json.loads(_lever(home, "results", "demo-qwen-coder", "--json"))["trials"]
     assert {(t["phone"], t["strategy"]) for t in trials} == {
-        (p, s) for p in PHONES for s in ("autoregressive", "chain")
+        (p, s) for p in PHONES for s in ("autoregressive", "chain k=5")
     }
     for trial in trials:
         assert trial["state"] == "done"
