@@ -18,7 +18,7 @@ class GrowingFile:
         self.data = b""
 
     def read(self, remote: str, timeout_s: float, offset: int = 0, max_bytes: int = 1 << 20) -> bytes:
-        assert remote == "/root/jobs/t.1/events.jsonl"
+        assert remote == "/phone/jobs/t.1/events.jsonl"
         return self.data[offset : offset + max_bytes]
 
 
@@ -29,7 +29,7 @@ def line(number: int, text: str) -> bytes:
 @given(st.lists(st.text(max_size=40), max_size=12), st.lists(st.integers(1, 120), max_size=30), st.integers(128, 400))
 def test_every_event_once_however_the_file_grows(texts: list[str], pieces: list[int], window: int) -> None:
     whole = b"".join(line(number, text) for number, text in enumerate(texts))
-    file, tail, seen = GrowingFile(), EventTail("/root", "t.1"), []
+    file, tail, seen = GrowingFile(), EventTail("/phone", "t.1"), []
     windows, event_tail.WINDOW = event_tail.WINDOW, max(window, max(map(len, whole.splitlines(True)), default=1))
     try:
         for piece in [*pieces, len(whole)]:
@@ -41,13 +41,13 @@ def test_every_event_once_however_the_file_grows(texts: list[str], pieces: list[
 
 
 def test_lines_that_are_no_events_are_skipped() -> None:
-    file, tail = GrowingFile(), EventTail("/root", "t.1")
+    file, tail = GrowingFile(), EventTail("/phone", "t.1")
     file.data = b'{"kind": 1}\nnot json\n\xff\xfe\n[]\n' + line(1, "good") + b'{"kind": "half'
     assert [event["data"]["text"] for event in tail.new(cast(Transport, file))] == ["good"]
     assert tail.new(cast(Transport, file)) == []
 
 
 def test_a_line_without_end_does_not_stop_the_tail() -> None:
-    file, tail = GrowingFile(), EventTail("/root", "t.1")
+    file, tail = GrowingFile(), EventTail("/phone", "t.1")
     file.data = b"x" * (event_tail.WINDOW + 10) + b"\n" + line(1, "after")
     assert [event["data"]["text"] for event in tail.new(cast(Transport, file))] == ["after"]
