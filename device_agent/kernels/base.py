@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,12 +48,29 @@ class OutputRows:
     kind: str  # tensor type
     count: int
     address: int
+    row_bytes: int  # by rows
+    layout: str = "rows"  # kernels.layouts
+    overwritten: list[int] = field(default_factory=list, compare=False)  # rows, as their owner replaced them
 
 
 class Kernels(Protocol):
     """One model on one device, with its KV cache of `n_ctx` slots."""
 
-    n_ctx: int
+    @property
+    def n_ctx(self) -> int:
+        """KV slots."""
+
+    @property
+    def upload_s(self) -> float:
+        """Seconds that copying layers to the device took so far."""
+
+    @property
+    def layer_buckets(self) -> tuple[int, ...]:
+        """Tokens that batches are padded to; empty: any number."""
+
+    @property
+    def head_buckets(self) -> tuple[int, ...]:
+        """Rows that projections are padded to; empty: any number."""
 
     def run_layers(self, rows: Rows, first: int, bases: Sequence[int]) -> None:
         """Run layers first, first+1, … whose extents lie at `bases` over `rows.states`, in place."""

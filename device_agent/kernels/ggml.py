@@ -1,4 +1,4 @@
-"""ggml through ctypes: the only file with pointers. Graphs are built once, re-pointed at other memory and rerun."""
+"""ggml through ctypes: graphs are built once, re-pointed at other memory and rerun. No pointer of theirs leaves."""
 
 from __future__ import annotations
 
@@ -10,20 +10,12 @@ import numpy as np
 
 from device_agent.failure import AgentFailure
 from device_agent.kernels.base import Floats
+from device_agent.kernels.binding import type_id
+from device_agent.kernels.layouts import ROWS, mark
 from device_agent.protocol import HyperParams
 
 Tensor = Any  # a pointer to ggml_tensor; opaque outside this file
 Array = np.ndarray[Any, np.dtype[Any]]
-VERSION = ggml.ggml_version().decode()
-
-
-def _repair_binding() -> None:
-    """ggml-python 0.0.45 declares these results by a NewType, which ctypes cuts to 32 bits."""
-    for name in ("cpu_buffer_type", "cpu_buffer_from_ptr", "alloc_buffer", "sched_get_tensor_backend"):
-        getattr(ggml, f"ggml_backend_{name}").restype = ctypes.c_void_p
-
-
-_repair_binding()
 
 
 def address(array: Array) -> int:
@@ -31,32 +23,16 @@ def address(array: Array) -> int:
     return int(array.ctypes.data)
 
 
-def memory_at(start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A view of memory that somebody else keeps alive."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))
-
-
-def supported(kind: str) -> bool:
-    """Whether `kind` (F32, Q4_K, …) is a tensor type of this ggml."""
-    return hasattr(ggml, f"GGML_TYPE_{kind}")
-
-
 def dequantize(kind: str, raw: np.ndarray[Any, np.dtype[np.uint8]]) -> Floats:
     """Rows of tensor bytes `raw` (n, bytes per row) as float32 (n, columns); raises AgentFailure bad_spec."""
     if kind == "F32":
         return np.array(raw.view(np.float32))
     raw = np.ascontiguousarray(raw)
-    traits = ggml.ggml_get_type_traits(_type_id(kind)).contents
+    traits = ggml.ggml_get_type_traits(type_id(kind)).contents
     columns = raw.shape[1] // traits.type_size * traits.blck_size
     out = np.empty((raw.shape[0], columns), np.float32)
     traits.to_float(raw.ctypes.data, out.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), out.size)
     return out
-
-
-def _type_id(kind: str) -> int:
-    if not supported(kind):
-        raise AgentFailure("bad_spec", f"tensor type {kind} is unknown to ggml {ggml.GGML_VERSION}")
-    return int(getattr(ggml, f"GGML_TYPE_{kind}"))
 
 
 class Device:
@@ -101,11 +77,13 @@ class Graph:
     def close(self) -> None:
         ggml.ggml_free(self._context)
 
-    def leaf(self, kind: str, shape: tuple[int, ...], at: int | None = None) -> Tensor:
+    def leaf(self, kind: str, shape: tuple[int, ...], at: int | None = None, layout: str = ROWS) -> Tensor:
         """A tensor of memory at address `at`; `shape` in ggml's order. Without `at`, point it before running."""
         sizes = (ctypes.c_int64 * len(shape))(*shape)
-        tensor = ggml.ggml_new_tensor(self._context, _type_id(kind), len(shape), sizes)
+        tensor = ggml.ggml_new_tensor(self._context, type_id(kind), len(shape), sizes)
         tensor.contents.data = at if at is not None else 1  # any address keeps the allocator away from it
+        if layout != ROWS:
+            mark(tensor, layout)
         return tensor
 
     @staticmethod

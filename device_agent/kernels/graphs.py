@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from device_agent.kernels.base import Floats, Halves, OutputRows, Rows
 from device_agent.kernels.block import Inputs, Layer, block
 from device_agent.kernels.ggml import Device, Graph, Tensor, address
+from device_agent.kernels.layouts import ROWS
 from device_agent.protocol import PackManifest, TensorSpec
 
 TENSORS_PER_LAYER = 48  # a qwen2 or qwen3 layer makes 42
 
 
 class ModelTensors:
-    """The manifest's tensors by where graphs need them. `extent` gives the address of a resident extent."""
+    """The manifest's tensors by where graphs need them. `extent` gives the address of a resident extent, `layouts` how
+    tensors lie that do not lie by rows."""
 
-    def __init__(self, manifest: PackManifest, extent: Callable[[str], int]) -> None:
+    def __init__(self, manifest: PackManifest, extent: Callable[[str], int], layouts: Mapping[str, str]) -> None:
         self.hyper = manifest.hyper
         self.named = {spec.name: spec for spec in manifest.tensors}
         self.layers: list[dict[str, TensorSpec]] = [{} for _ in range(manifest.hyper.n_layers)]
@@ -24,19 +26,27 @@ class ModelTensors:
             if spec.name.startswith("blk."):
                 _, index, name = spec.name.split(".", 2)
                 self.layers[int(index)][name] = spec
-        self._extent = extent
+        self.output_name = manifest.output.name
+        self._extent, self._layouts = extent, layouts
+
+    def address(self, name: str) -> int:
+        """Of a tensor outside the layers."""
+        return self._extent(self.named[name].extent) + self.named[name].offset
 
     def leaf(self, g: Graph, name: str) -> Tensor:
         spec = self.named[name]
-        return g.leaf(spec.ggml_type, spec.shape, self._extent(spec.extent) + spec.offset)
+        return g.leaf(spec.ggml_type, spec.shape, self.address(name), self.layout(name))
+
+    def layout(self, name: str) -> str:
+        return self._layouts.get(name, ROWS)
 
     def rope_factors(self, g: Graph) -> Tensor | None:
         return self.leaf(g, "rope_freqs.weight") if "rope_freqs.weight" in self.named else None
 
     def output(self, g: Graph, rows: OutputRows | None) -> Tensor:
         if rows is not None:
-            return g.leaf(rows.kind, (self.hyper.d_model, rows.count), rows.address)
-        return self.leaf(g, "output.weight" if "output.weight" in self.named else "token_embd.weight")
+            return g.leaf(rows.kind, (self.hyper.d_model, rows.count), rows.address, rows.layout)
+        return self.leaf(g, self.output_name)
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,9 @@ class LayersGraph:
         self._weights: list[list[tuple[Tensor, int]]] = []
         for index in range(span.first, span.first + span.count):
             specs = model.layers[index]
-            weights = {name: g.leaf(spec.ggml_type, spec.shape) for name, spec in specs.items()}
+            weights = {
+                name: g.leaf(spec.ggml_type, spec.shape, layout=model.layout(spec.name)) for name, spec in specs.items()
+            }
             self._weights.append([(weights[name], spec.offset) for name, spec in specs.items()])
             keys, values = (g.leaf("F16", half.shape[::-1], address(half)) for half in cache[index])
             x = block(g, model.hyper, Layer(weights, keys, values), self._inputs, x)

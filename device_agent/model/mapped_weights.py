@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from device_agent.model.embedding import EmbeddingRows
 from device_agent.model.mapped_extent import MappedExtent
-from device_agent.model.pack import Pack, open_pack
-from device_agent.model.source import Floats, Ids
+from device_agent.model.pack import Pack, embedding_spec, open_pack, output_rows_spec
+from device_agent.model.source import Bytes, Floats, Ids
+from device_agent.model.table_rows import TableRows
 from device_agent.telemetry.disk import disk_read_bytes
 
 
@@ -26,12 +26,13 @@ class MappedWeights:
     read_wait_s = 0.0
 
     def __init__(self, pack: Pack, most: int) -> None:
-        self.manifest = pack.manifest
+        self.manifest, self.layouts = pack.manifest, pack.layouts
         self.resident = most >= len(pack.layers)  # one graph for all layers, as nothing is ever given back
         self._most = most
         self._extents = {name: MappedExtent(pack.folder, extent) for name, extent in pack.extents.items()}
         self._touched: deque[MappedExtent] = deque()
-        self._embedding = EmbeddingRows(pack, None)
+        specs = (embedding_spec(pack), output_rows_spec(pack))
+        self._embedding, self._output = (TableRows(pack, spec, None) for spec in specs)
         if not self.resident:
             for extent in self._extents.values():
                 extent.evict()  # what a push left in the page cache is beyond the budget
@@ -59,6 +60,9 @@ class MappedWeights:
     def embed(self, ids: Ids) -> Floats:
         return self._embedding.rows(ids)
 
+    def output_rows(self, ids: Ids) -> Bytes:
+        return self._output.raw(ids)
+
     def lift_cap(self) -> None:
         """There is no cap on page faults."""
 
@@ -66,6 +70,7 @@ class MappedWeights:
         for extent in self._extents.values():
             extent.close()
         self._embedding.close()
+        self._output.close()
 
 
 def open_mapped(folder: Path, most: int) -> MappedWeights:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from device_agent.failure import AgentFailure
-from device_agent.protocol import ExtentSpec, PackManifest, WireError, from_json
+from device_agent.protocol import ExtentSpec, PackManifest, TensorSpec, WireError, from_json
 
 PACK_VERSION = 1
+LAYOUTS = "layouts.json"
+PLAIN_OUTPUT = "output.rows"  # tensor of a kernel-native pack: its output projection by rows
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """layouts.json of a kernel-native pack."""
+
+    by_tensor: dict[str, str]  # those that do not lie by rows
 
 
 @dataclass(frozen=True)
@@ -18,6 +28,7 @@ class Pack:
     folder: Path
     manifest: PackManifest
     extents: dict[str, ExtentSpec]
+    layouts: Mapping[str, str] = field(default_factory=dict)  # of tensors that do not lie by rows (kernels.layouts)
 
     @property
     def layers(self) -> tuple[ExtentSpec, ...]:
@@ -25,15 +36,24 @@ class Pack:
         return tuple(self.extents[f"layer.{index}"] for index in range(self.manifest.hyper.n_layers))
 
     @property
-    def tied(self) -> bool:
-        """The embedding doubles as output projection."""
-        return "output" not in self.extents
+    def tensors(self) -> dict[str, TensorSpec]:
+        return {spec.name: spec for spec in self.manifest.tensors}
+
+
+def embedding_spec(pack: Pack) -> TensorSpec:
+    return pack.tensors["token_embd.weight"]
+
+
+def output_rows_spec(pack: Pack) -> TensorSpec:
+    """The output projection where it lies by rows."""
+    by_rows = (name for name in (PLAIN_OUTPUT, "output.weight") if name in pack.tensors and name not in pack.layouts)
+    return pack.tensors[next(by_rows, "token_embd.weight")]
 
 
 def open_pack(folder: Path) -> Pack:
     """Read and check `folder`; raises AgentFailure(pack_corrupt) naming the file that is wrong.
 
-    Contents are not hashed here: the host has every chunk's sha256 checked once, when it is pushed.
+    Contents are not hashed here (model.contents does).
     """
     manifest = _manifest(folder / "model.json")
     _check_hash(folder)
@@ -45,7 +65,7 @@ def open_pack(folder: Path) -> Pack:
         raise _corrupt(folder / "model.json", f"extent {missing[0]!r} is missing")
     for extent in manifest.extents:
         _check_sizes(folder, extent)
-    return Pack(folder, manifest, extents)
+    return Pack(folder, manifest, extents, _layouts(folder / LAYOUTS))
 
 
 def _manifest(file: Path) -> PackManifest:
@@ -55,6 +75,15 @@ def _manifest(file: Path) -> PackManifest:
         raise _corrupt(file, "no such file") from None
     except (ValueError, WireError) as error:
         raise _corrupt(file, f"not a manifest: {error}") from error
+
+
+def _layouts(file: Path) -> dict[str, str]:
+    try:
+        return from_json(Layouts, json.loads(file.read_bytes())).by_tensor
+    except FileNotFoundError:
+        return {}
+    except (ValueError, WireError) as error:
+        raise _corrupt(file, f"not a list of layouts: {error}") from error
 
 
 def _check_hash(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 from device_agent.protocol import PackManifest
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Ids = np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -18,6 +20,10 @@ class WeightSource(Protocol):
 
     @property
     def manifest(self) -> PackManifest: ...
+
+    @property
+    def layouts(self) -> Mapping[str, str]:
+        """Of the tensors that do not lie by rows (kernels.layouts), by name."""
 
     @property
     def resident(self) -> bool:
@@ -38,9 +44,12 @@ class WeightSource(Protocol):
         """Wait until the layer is in DRAM; gives its address, which holds until the context is left."""
 
     def extent(self, name: str) -> int:
-        """Address of a resident extent: `output`, `globals`, and `embedding` where it doubles as output."""
+        """Address of a resident extent: `globals`, and what holds the output projection unless that was left out."""
 
     def embed(self, ids: Ids) -> Floats:
         """Embedding rows of `ids` (n,), dequantised: a fresh (n, d_model) array, which the caller may overwrite."""
+
+    def output_rows(self, ids: Ids) -> Bytes:
+        """Rows of the output projection for tokens `ids` (n,), as stored: a fresh (n, bytes of a row)."""
 
     def close(self) -> None: ...

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from device_agent.failure import AgentFailure
-from device_agent.model.embedding import EmbeddingRows
 from device_agent.model.extent_reader import ExtentReader
 from device_agent.model.layer_ring import LayerRing
 from device_agent.model.memory import PAGE, Region
 from device_agent.model.pacer import Pacer
-from device_agent.model.pack import Pack, open_pack
-from device_agent.model.source import Floats, Ids
+from device_agent.model.pack import Pack, embedding_spec, open_pack, output_rows_spec
+from device_agent.model.source import Bytes, Floats, Ids
+from device_agent.model.table_rows import TableRows
 from device_agent.protocol import ExtentSpec, PackManifest
 
 MB = 1_000_000
@@ -24,7 +24,8 @@ class PackWeights:
     """`source.WeightSource`: layers of `pinned` stay in DRAM, all others come through a ring of `ring_slots`.
 
     With `prefetch` a pass begins with layers already waiting: the reader goes on with the next pass's while nothing
-    asks for them. It may belong to another request or a check: every pass takes all layers in order.
+    asks for them. It may belong to another request or a check: every pass takes all layers in order. `projects`: hold
+    the output projection.
     """
 
     def __init__(
@@ -36,19 +37,24 @@ class PackWeights:
         pacer: Pacer | None,
         prefetch: bool = False,
         reader_threads: int = 1,
+        projects: bool = True,
     ) -> None:
         self.manifest: PackManifest = pack.manifest
+        self.layouts = pack.layouts
         self.read_bytes, self.read_wait_s = 0, 0.0
         self._pack, self._pacer = pack, pacer
         piece_bytes = -(-chunk_kib * 1024 // PAGE) * PAGE
         self._loader = ExtentReader(pack.folder, piece_bytes)
         self._streamer = ExtentReader(pack.folder, piece_bytes, pacer)
-        self._extents = {name: self._load(pack.extents[name]) for name in _always_resident(pack)}
+        self._extents = {name: self._load(pack.extents[name]) for name in _always_resident(pack, projects)}
         self._pinned = {index: self._load(pack.layers[index]) for index in sorted(pinned)}
         self._streamed = {index: layer for index, layer in enumerate(pack.layers) if index not in self._pinned}
         self._passes_ahead = 1 if prefetch else 0
         self.resident = not self._streamed
-        self._embedding = EmbeddingRows(pack, self._extents.get("embedding"))
+        self._embedding, self._output = (
+            TableRows(pack, spec, self._extents.get(spec.extent))
+            for spec in (embedding_spec(pack), output_rows_spec(pack))
+        )
         self._ring = LayerRing(self._streamer, self._streamed, ring_slots, reader_threads) if self._streamed else None
 
     @property
@@ -86,10 +92,16 @@ class PackWeights:
             self._ring.give_back(filled)
 
     def extent(self, name: str) -> int:
+        if name not in self._extents:
+            what = f"{self.manifest.model_name}: {name} is not in DRAM: with a trimmed vocabulary only some rows are"
+            raise AgentFailure("engine_error", what)
         return self._extents[name].address
 
     def embed(self, ids: Ids) -> Floats:
         return self._embedding.rows(ids)
+
+    def output_rows(self, ids: Ids) -> Bytes:
+        return self._output.raw(ids)
 
     def lift_cap(self) -> None:
         """Read as fast as the disk from now on: what follows is not timed."""
@@ -100,7 +112,7 @@ class PackWeights:
         self.lift_cap()
         if self._ring:
             self._ring.close()
-        for holder in (self._loader, self._streamer, self._embedding):
+        for holder in (self._loader, self._streamer, self._embedding, self._output):
             holder.close()
 
     def _load(self, extent: ExtentSpec) -> Region:
@@ -109,10 +121,13 @@ class PackWeights:
         return region
 
 
-def open_resident(folder: Path) -> PackWeights:
-    """All layers of the pack in DRAM. Raises AgentFailure: pack_corrupt, io_error."""
+def open_resident(folder: Path, projects: bool = True) -> PackWeights:
+    """All layers of the pack in DRAM, and the output projection if it `projects` by itself.
+
+    Raises AgentFailure: pack_corrupt, io_error.
+    """
     pack = open_pack(folder)
-    return PackWeights(pack, range(len(pack.layers)), ring_slots=0, chunk_kib=4096, pacer=None)
+    return PackWeights(pack, range(len(pack.layers)), ring_slots=0, chunk_kib=4096, pacer=None, projects=projects)
 
 
 def open_streamed(
@@ -129,5 +144,5 @@ def open_streamed(
     return PackWeights(open_pack(folder), pinned, ring_slots, chunk_kib, pacer, prefetch, reader_threads)
 
 
-def _always_resident(pack: Pack) -> tuple[str, ...]:
-    return ("globals", "embedding") if pack.tied else ("globals", "output")
+def _always_resident(pack: Pack, projects: bool) -> tuple[str, ...]:
+    return ("globals", pack.manifest.output.extent) if projects else ("globals",)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from device_agent.failure import AgentFailure
-from device_agent.kernels.ggml import dequantize, supported
+from device_agent.kernels.binding import supported
+from device_agent.kernels.ggml import dequantize
 
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0", "Q5_0", "Q4_1"])

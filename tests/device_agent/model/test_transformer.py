@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from device_agent.kernels import reference
+from device_agent.kernels.backends import list_backends, open_kernels
 from device_agent.kernels.base import MAX_ROWS, Floats, Visible
 from device_agent.model.transformer import TokenBatch, Transformer, causal_batch, open_transformer
 from tests.fakes.memory_source import MemorySource
@@ -42,9 +43,13 @@ def folder(model: TinyModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_pack(tmp_path_factory.mktemp("pack"), model)
 
 
-@pytest.fixture(params=[0, 2], ids=["resident", "streamed"])
+@pytest.fixture(params=["resident", "streamed", "resident virtual_npu", "streamed virtual_npu"])
 def transformer(request: pytest.FixtureRequest, folder: Path) -> Iterator[Transformer]:
-    with closing(open_transformer(MemorySource(folder, ring=request.param), n_ctx=256, threads=1)) as opened:
+    storage, _, name = request.param.partition(" ")
+    source = MemorySource(folder, ring=2 if storage == "streamed" else 0)
+    backend = next(b for b in list_backends() if b.name == (name or "CPU"))
+    kernels = open_kernels(backend, source, n_ctx=256, threads=1)
+    with closing(Transformer(source, kernels)) as opened:
         yield opened
 
 
