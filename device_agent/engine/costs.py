@@ -16,40 +16,50 @@ OUTLIER = 3.0  # an observation counts as at most this many times the expectatio
 
 
 class CostCurve:
-    """Seconds of a pass by its number of tokens, plus what each attended KV slot adds to each token."""
+    """Seconds of a pass by its number of tokens, plus what each attended KV slot adds to each token.
 
-    def __init__(self, seconds: Mapping[int, float], per_slot_s: float = 0.0) -> None:
+    `static`: a pass is padded to the next of the sizes given.
+    """
+
+    def __init__(self, seconds: Mapping[int, float], per_slot_s: float = 0.0, static: bool = False) -> None:
         self._sizes: Array = np.array(sorted(seconds), np.float64)
         self._seconds: Array = np.array([seconds[size] for size in sorted(seconds)])
         self._per_slot_s = per_slot_s
+        self._static = static
 
     @classmethod
     def of(cls, table: CostTable) -> CostCurve:
-        return cls(dict(table.seconds), table.per_slot_s)
+        return cls(dict(table.seconds), table.per_slot_s, table.static)
 
     def calibrated(self) -> CostTable:
         """The curve as it is now; `of` takes it back."""
         sizes = self._sizes.astype(int).tolist()
-        return CostTable(tuple(zip(sizes, self._seconds.tolist(), strict=True)), self._per_slot_s)
+        return CostTable(tuple(zip(sizes, self._seconds.tolist(), strict=True)), self._per_slot_s, self._static)
 
     def seconds(self, tokens: Array, n_kv: int = 0) -> Array:
         """Of passes over `tokens` (k,), each attending to `n_kv` slots."""
         rising = np.maximum.accumulate(self._seconds)
+        tokens = self._padded(tokens)
         inside = np.interp(tokens, self._sizes, rising)
         beyond = np.maximum(0, tokens - self._sizes[-1]) * rising[-1] / self._sizes[-1]
         found: Array = inside + beyond + tokens * n_kv * self._per_slot_s
         return found
 
+    def of_one(self, tokens: float, n_kv: int = 0) -> float:
+        """Of one such pass."""
+        return float(self.seconds(np.array([float(tokens)]), n_kv)[0])
+
     def observe(self, tokens: int, n_kv: int, seconds: float) -> None:
         """A pass took `seconds`."""
-        expected = float(self.seconds(np.array([float(tokens)]), n_kv)[0])
+        expected = self.of_one(tokens, n_kv)
         surprise = np.clip(seconds / expected, 1 / OUTLIER, OUTLIER) - 1
         self._seconds *= 1 + surprise * (OTHERS + (OWN - OTHERS) * self._nearness(tokens))
 
     def plus(self, other: CostCurve) -> CostCurve:
         """Of passes that do both."""
         seconds = self._seconds + other.seconds(self._sizes)
-        return CostCurve(dict(zip(self._sizes.astype(int).tolist(), seconds.tolist(), strict=True)), self._per_slot_s)
+        table = dict(zip(self._sizes.astype(int).tolist(), seconds.tolist(), strict=True))
+        return CostCurve(table, self._per_slot_s, self._static)
 
     def table(self) -> dict[str, float]:
         """Seconds by size, for the record."""
@@ -59,8 +69,15 @@ class CostCurve:
 
     def _nearness(self, tokens: int) -> Array:
         """(sizes,): 1 at a measured size, shared between the two around one that was not."""
-        unit = np.eye(len(self._sizes))
-        return np.array([np.interp(tokens, self._sizes, row) for row in unit])
+        unit, size = np.eye(len(self._sizes)), self._padded(np.array([float(tokens)]))[0]
+        return np.array([np.interp(size, self._sizes, row) for row in unit])
+
+    def _padded(self, tokens: Array) -> Array:
+        """Tokens that passes over `tokens` compute."""
+        if not self._static:
+            return tokens
+        next_size = np.minimum(np.searchsorted(self._sizes, tokens), len(self._sizes) - 1)
+        return np.maximum(tokens, self._sizes[next_size])
 
 
 @dataclass(frozen=True)
@@ -98,12 +115,24 @@ class RoundModel:
         """
         if not read_s:
             return between_s + computed_s
+        computing_s, reading_s = self._phases(between_s, computed_s, read_s)
+        found: Array = between_s + np.maximum(computing_s, reading_s)
+        return found
+
+    def hidden(self, between_s: Array, computed_s: Array, read_s: float) -> bool:
+        """Whether reading takes longer than computing in a round (1,) of these seconds, as `seconds` has them."""
+        if not read_s:
+            return False
+        computing_s, reading_s = self._phases(between_s, computed_s, read_s)
+        return bool(reading_s[0] >= computing_s[0])
+
+    def _phases(self, between_s: Array, computed_s: Array, read_s: float) -> tuple[Array, Array]:
+        """Seconds after drafting and projecting: the layers one after another; reading them and computing the last."""
         layers = self.load.layers
         layer_s = read_s / layers
         waited_s = np.where(between_s >= layer_s, 0.0, layer_s) if self.load.ahead else layer_s
         left_s = read_s - np.minimum(between_s, self.load.ahead * layer_s)
-        found: Array = between_s + np.maximum(computed_s + waited_s, left_s + computed_s / layers)
-        return found
+        return computed_s + waited_s, left_s + computed_s / layers
 
     def joules(self, busy_s: Array, seconds: Array) -> Array:
         """By the phone's stated power model, of rounds that last `seconds` and compute for `busy_s` of them."""

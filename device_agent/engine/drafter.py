@@ -24,11 +24,13 @@ class Drafter:
         self.cache = KvCache(model)
         self._pending: list[int] = []
         self._offsets: dict[int, int] = {}  # expanded node → its scratch slot
+        self._left_out = 0  # tokens of the text that have no KV and never will
+        self._waited: Floats | None = None  # states of the tokens that waited for the last pass
 
     @property
-    def waiting(self) -> int:
+    def waiting(self) -> tuple[int, ...]:
         """Accepted tokens that the next pass has to read first."""
-        return len(self._pending)
+        return tuple(self._pending)
 
     @property
     def room(self) -> int:
@@ -41,6 +43,7 @@ class Drafter:
         self.cache.truncate(0)
         self._pending.clear()
         self._offsets.clear()
+        self._left_out = 0
         self.model.forward(causal_batch(prompt))
         self.cache.accept(range(len(prompt)))
 
@@ -49,7 +52,9 @@ class Drafter:
 
         (len(nodes), n_vocab), or as many columns as tokens that can be drafted. One pass. Holds until the next call.
         """
-        return self.project(self.model.forward(self._batch(tree, nodes))[-len(nodes) :])
+        states = self.model.forward(self._batch(tree, nodes))
+        self._waited = states[: -len(nodes)]
+        return self.project(states[-len(nodes) :])
 
     def project(self, states: Floats) -> Floats:
         """Logits of `states` (n, d_model), as `expand` gives them."""
@@ -57,8 +62,26 @@ class Drafter:
 
     def likely(self, tree: TokenTree, nodes: Sequence[int], count: int) -> list[list[tuple[int, float]]]:
         """As `expand`, in one pass: the `count` most probable (token, probability) after each node, best first."""
-        rows = (likely_tokens(row, count, True, self.model.name) for row in self.expand(tree, nodes))
+        return self._likely(self.expand(tree, nodes), count)
+
+    def _likely(self, logits: Floats, count: int) -> list[list[tuple[int, float]]]:
+        rows = (likely_tokens(row, count, True, self.model.name) for row in logits)
         return [[(self.token(column), prob or 0.0) for column, prob in row] for row in rows]
+
+    def would_have(self, count: int) -> list[list[tuple[int, float]]]:
+        """As `likely`, after each of the tokens that waited for the last pass."""
+        if self._waited is None or not len(self._waited):
+            return []
+        return self._likely(self.project(self._waited), count)
+
+    def leave_out(self, most: int) -> None:
+        """Have at most `most` tokens wait: of more, the first are left out of what the draft sees of the text.
+
+        That costs acceptance until the request ends, and saves reading them.
+        """
+        surplus = max(0, len(self._pending) - most)
+        del self._pending[:surplus]
+        self._left_out += surplus
 
     def token(self, column: int) -> int:
         """What a column of the logits stands for."""
@@ -82,7 +105,8 @@ class Drafter:
         self._offsets |= {node: len(self._offsets) + i for i, node in enumerate(nodes)}
         visible = self._visible(tree, nodes)
         ids = np.array([*self._pending, *(tree.tokens[node] for node in nodes)], np.int32)
-        positions = [*range(past, past + waiting), *(past + waiting + tree.depths[node] for node in nodes)]
+        first = past + self._left_out
+        positions = [*range(first, first + waiting), *(first + waiting + tree.depths[node] for node in nodes)]
         slots = self.cache.scratch([*range(waiting), *(waiting + self._offsets[node] for node in nodes)])
         self.cache.accept(range(waiting))
         self._pending.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from device_agent.engine.costs import RoundModel
 from device_agent.engine.growth import SIZES, Array, Price
 from device_agent.engine.objective import Rates, price
+from device_agent.engine.shrinkage import Shrinkage
+from device_agent.engine.tree_pruner import Passed
 from device_agent.protocol import RoundTrace
 
 FIRST_ROWS = 1.5  # rows projected for each token emitted, before any round was seen
@@ -18,18 +20,21 @@ FOLLOWED = 0.1  # weight of a round in that ratio
 
 
 class Economy:
-    """Of one trial. `text`: tokens of prompt and output so far, which passes attend to."""
+    """Of one trial. `text`: tokens of prompt and output so far, which passes attend to. `shrinkage`: how trees are
+    expected to shrink while they are verified, if they are pruned."""
 
-    def __init__(self, model: RoundModel, objective: str) -> None:
+    def __init__(self, model: RoundModel, objective: str, shrinkage: Shrinkage | None = None) -> None:
         self._model = model
         self._objective = objective
+        self._shrinkage = shrinkage
         self._rows_per_token = FIRST_ROWS
         self.rates = self._plain_rates()
 
     def price(self, text: int) -> Price:
         """Of rounds of growth.SIZES or the first of them, at the rates so far."""
         model, rates, read_s = self._model, self.rates, self._model.read_s()
-        verify_s = model.verify.seconds(SIZES, text)
+        curve, shrinkage = model.verify, self._shrinkage
+        verify_s = shrinkage.seconds(curve, SIZES, text) if shrinkage else curve.seconds(SIZES, text)
         few_s, many_s = model.project.seconds(self._rows_per_token * np.array([1.0, MANY])).tolist()
         per_token_s = (many_s - few_s) / (MANY - 1)
 
@@ -43,6 +48,28 @@ class Economy:
 
         return of
 
+    def hidden(self, text: int, draft_s: float, gain: float, tokens: int) -> bool:
+        """Whether a round over `tokens` lasts as long as its reading, and nothing but its time counts."""
+        if self._objective != "latency":
+            return False
+        between_s = draft_s + self._model.project.seconds(np.array([self._rows_per_token * gain]))
+        computed_s = self._model.verify.seconds(np.array([float(tokens)]), text)
+        return self._model.hidden(between_s, computed_s, self._model.read_s())
+
+    def finishing(self, text: int, draft_s: float, gain: float, before: int, done: float) -> Callable[[Array], Array]:
+        """What a round costs, in tokens, by the tokens (k,) that go on after a share `done` of the layers ran over
+        `before`."""
+        model, read_s = self._model, self._model.read_s()
+        ran_s = done * model.verify.seconds(np.array([float(before)]), text)
+        between_s = draft_s + model.project.seconds(np.array([self._rows_per_token * gain]))
+
+        def of(tokens: Array) -> Array:
+            computed_s = ran_s + (1 - done) * model.verify.seconds(tokens, text)
+            seconds = model.seconds(between_s, computed_s, read_s)
+            return price(self._objective, self.rates, seconds, model.joules(between_s + computed_s, seconds))
+
+        return of
+
     def pass_s(self, text: int, waiting: int, widest: int) -> Callable[[int, int], float]:
         """Outlook.pass_s of up to `widest` leaves: the next pass also reads `waiting` tokens."""
         known = self._model.draft.seconds(np.arange(waiting + widest + 1.0), text)
@@ -52,9 +79,12 @@ class Economy:
         """A draft pass over `tokens` took `seconds`."""
         self._model.draft.observe(tokens, text, seconds)
 
-    def observe(self, trace: RoundTrace) -> None:
-        model = self._model
-        model.verify.observe(trace.nodes_verified, trace.n_kv, trace.verify_compute_s)
+    def observe(self, trace: RoundTrace, passed: Sequence[Passed] = ()) -> None:
+        """`passed`: what layers let through, if the round was pruned."""
+        model, computed_s = self._model, trace.verify_compute_s
+        if self._shrinkage:
+            computed_s = self._shrinkage.whole_s(model.verify, computed_s, trace.nodes_verified, passed)
+        model.verify.observe(trace.nodes_verified, trace.n_kv, computed_s)
         model.project.observe(trace.rows_projected, 0, trace.projection_s)
         self._rows_per_token += FOLLOWED * (trace.rows_projected / trace.acceptance_length - self._rows_per_token)
         busy_s = np.array([trace.draft_s + trace.verify_compute_s + trace.projection_s])

@@ -31,4 +31,4 @@ def edge_traces(draft: Transformer, prompt: PromptSpec, outcome: RequestOutcome)
         features = edge_features([prob or 0.0 for _, prob in children], depth)
         tokens = [child for child, _ in children]
         chosen = tokens.index(token) if token in tokens else -1
-        yield EdgeTrace(prompt.id, tuple(map(tuple, features.tolist())), chosen)
+        yield EdgeTrace(prompt.id, tuple(map(tuple, features.tolist())), chosen, tuple(tokens))

@@ -10,11 +10,12 @@ from typing import Any
 from device_agent.engine.emission import Emission
 from device_agent.engine.metrics import request_times
 from device_agent.engine.outcome import RequestOutcome, VerifiedTree
-from device_agent.engine.sampling import GREEDY, Sampler, check_sampling, top_tokens
+from device_agent.engine.sampling import GREEDY, Choice, Sampler, check_sampling, top_tokens
 from device_agent.engine.strategy import Adaptive, Conditions, Room, build_strategy
 from device_agent.engine.trace import RoundSpan, read_counters, trace_round
 from device_agent.engine.verifier import Verifier
 from device_agent.failure import AgentFailure
+from device_agent.kernels.base import Floats
 from device_agent.model.transformer import Transformer
 from device_agent.protocol import EngineSpec, PromptSpec, RequestResult, RoundTrace, SamplingSpec
 
@@ -46,7 +47,7 @@ class Engine:
         if draft is not None and draft.n_ctx < target.n_ctx:
             raise AgentFailure("bad_spec", f"the draft's KV holds {draft.n_ctx} tokens, the target's {target.n_ctx}")
         check_sampling(sampling)
-        self._target = target
+        self._target, self._draft = target, draft
         self._sampling = sampling
         self._trace_nodes = spec.trace_nodes
         self._verifier = Verifier(target)
@@ -99,21 +100,25 @@ class Engine:
                 on_round(decoding.rounds[-1], decoding.emission)
 
     def _round(self, decoding: _Decoding) -> None:
-        start, cache, emission = read_counters(self._target), self._verifier.cache, decoding.emission
+        start, cache, emission = read_counters(self._target, self._draft), self._verifier.cache, decoding.emission
         spare, emitted = cache.room - 1, len(emission.choices)  # the root takes one slot
         proposal = self._strategy.propose(emission.last, Room(min(emission.remaining - 1, spare), spare))
         drafted_s, n_kv = perf_counter(), cache.length + len(proposal.tree)
-        sampler = decoding.sampler
-        verdict = self._verifier.verify(proposal.tree, lambda logits, depth: sampler.choose(logits, emitted + depth))
+
+        def choose(logits: Floats, depth: int) -> Choice:
+            return decoding.sampler.choose(logits, emitted + depth)
+
+        verdict = self._verifier.verify(proposal.tree, choose, proposal.pruner)
         accepted = min(emission.add(verdict.choices), len(verdict.path) - 1)
         self._strategy.settle(proposal.tree, verdict.path)
-        span = RoundSpan(start, drafted_s, read_counters(self._target))
+        span = RoundSpan(start, drafted_s, read_counters(self._target, self._draft))
         name = (decoding.request, len(decoding.rounds))
-        decoding.rounds.append(trace_round(span, name, proposal, accepted, n_kv))
+        decoding.rounds.append(trace_round(span, name, proposal, len(verdict.pruned_at), accepted, n_kv))
         if isinstance(self._strategy, Adaptive):
             self._strategy.observe(decoding.rounds[-1])
         if self._trace_nodes:
-            decoding.trees.append(VerifiedTree(proposal.tree, verdict.path[: accepted + 1], emitted - 1))
+            path = verdict.path[: accepted + 1]
+            decoding.trees.append(VerifiedTree(proposal.tree, path, emitted - 1, verdict.pruned_at))
 
     def _check(self, prompt: PromptSpec, max_new_tokens: int) -> None:
         n, n_vocab = len(prompt.token_ids), self._target.source.manifest.hyper.n_vocab

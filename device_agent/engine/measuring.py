@@ -41,12 +41,19 @@ class PassCosts:
 
 
 def measure_costs(
-    target: Transformer, draft: Transformer, meanwhile: Meanwhile = nullcontext, repeats: int = 1
+    target: Transformer,
+    draft: Transformer,
+    project: Project,
+    meanwhile: Meanwhile = nullcontext,
+    repeats: int = 1,
 ) -> PassCosts:
-    """Overwrites both KV caches; reads the target's layers once. `meanwhile`: what goes on while the draft is run."""
+    """Overwrites both KV caches; reads the target's layers once.
+
+    `project`: the draft's states onto what it can draft; `meanwhile`: what goes on while the draft is run.
+    """
     with meanwhile():
         drafted = measure_passes(draft, DRAFTED, repeats)
-        draft_project = measure_projection(draft, draft.project, repeats)
+        draft_project = measure_projection(draft, project, repeats)
     verified = measure_passes(target, VERIFIED, repeats)
     return PassCosts(drafted, draft_project, verified, measure_projection(target, target.project, repeats))
 
@@ -56,9 +63,9 @@ def measure_rounds(drafter: Drafter, conditions: Conditions) -> RoundModel:
 
     The projection onto a trimmed vocabulary is always measured: it takes milliseconds.
     """
-    known = conditions.costs
-    costs = PassCosts.of(known) if known else measure_costs(conditions.target, drafter.model)
-    project = measure_projection(drafter.model, drafter.project) if drafter.output else costs.draft_project
+    known, model = conditions.costs, drafter.model
+    costs = PassCosts.of(known) if known else measure_costs(conditions.target, model, drafter.project)
+    project = measure_projection(model, drafter.project) if known and drafter.output else costs.draft_project
     return RoundModel(
         draft=costs.draft.plus(project),
         verify=costs.verify,
@@ -74,28 +81,41 @@ def measure_passes(model: Transformer, sizes: tuple[int, ...], repeats: int = 1)
     """Seconds of a pass over that many tokens, projection aside; overwrites the model's KV cache.
 
     Streamed layers are read once for all sizes. Each size runs once more than counts, since a first run builds its
-    graph; of several repeats the median counts.
+    graph; of several repeats the median counts. On static shapes all buckets are measured instead, and what uploading
+    streamed layers adds to each pass.
     """
-    fit = [size for size in sizes if size <= model.n_ctx]
+    static = bool(model.kernels.layer_buckets)
+    # The largest first: what a driver sets aside for a graph then never has to grow.
+    fit = [size for size in model.kernels.layer_buckets[::-1] or sizes if size <= model.n_ctx]
     far = min(FAR, model.n_ctx)
     plan = [(size, size) for size in fit] + [(min(FAR_TOKENS, far), far)] * (far > FAR_TOKENS)
     batches = [_batch(size, n_kv) for size, n_kv in plan for _ in range(1 + repeats)]
+    upload_s = _upload_s(model, batches[0]) if static and not model.source.resident else 0.0
     runs = np.reshape(model.time_layers(batches), (len(plan), 1 + repeats))
-    seconds = np.median(runs[:, 1:], axis=1).tolist()
-    curve = CostCurve(dict(zip(fit, seconds, strict=False)))
+    seconds = (np.median(runs[:, 1:], axis=1) + upload_s).tolist()
+    curve = CostCurve(dict(zip(fit, seconds, strict=False)), static=static)
     if len(plan) > len(fit):
-        near = float(curve.seconds(np.array([float(plan[-1][0])]))[0])
-        return CostCurve(dict(zip(fit, seconds, strict=False)), max(0.0, seconds[-1] - near) / (plan[-1][0] * far))
+        near = curve.of_one(plan[-1][0])
+        per_slot_s = max(0.0, seconds[-1] - near) / (plan[-1][0] * far)
+        return CostCurve(dict(zip(fit, seconds, strict=False)), per_slot_s, static)
     return curve
+
+
+def _upload_s(model: Transformer, batch: TokenBatch) -> float:
+    """Seconds that a pass copies layers to the device, those aside that stay there."""
+    model.time_layers([batch])
+    before = model.kernels.upload_s
+    model.time_layers([batch])
+    return model.kernels.upload_s - before
 
 
 def measure_projection(model: Transformer, project: Project, repeats: int = 1) -> CostCurve:
     """Seconds of projecting that many states of `model`; the median of `repeats`, after a first run."""
     found, d_model = {}, model.source.manifest.hyper.d_model
-    for rows in PROJECTED:
+    for rows in model.kernels.head_buckets[::-1] or PROJECTED:
         states = np.ones((rows, d_model), np.float32)
         found[rows] = float(np.median([_seconds(project, states) for _ in range(1 + repeats)][1:]))
-    return CostCurve(found)
+    return CostCurve(found, static=bool(model.kernels.head_buckets))
 
 
 def _seconds(project: Project, states: Floats) -> float:

@@ -64,6 +64,8 @@ def _speculation(outcomes: Sequence[RequestOutcome], rounds: Sequence[RoundTrace
     if rounds:
         metrics["block_efficiency"] = decoded_tokens(outcomes) / len(rounds)
         metrics["acceptance_length"] = sum(trace.acceptance_length for trace in rounds) / len(rounds)
+        metrics["rows_projected"] = float(sum(trace.rows_projected for trace in rounds))
+        metrics["rows_in_full"] = float(sum(trace.nodes_verified for trace in rounds))  # had all nodes been projected
         metrics["nodes_per_round"] = sum(trace.nodes_verified for trace in rounds) / len(rounds)
     if drafted := sum(trace.nodes_verified - 1 for trace in rounds):
         metrics["draft_acceptance_rate"] = sum(trace.accepted_tokens for trace in rounds) / drafted

@@ -53,6 +53,7 @@ class NodeTracer:
                     target_prob=self._probs.get((number, node)),
                     target_top=self._top.get((number, node)),
                     accepted=node in path,
+                    pruned_at_layer=verified.pruned_at.get(node),
                 )
 
     def _note(self, name: Name, row: Floats) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from device_agent.engine.tree import TokenTree
 from device_agent.protocol import RequestResult, RoundTrace
@@ -15,6 +16,7 @@ class VerifiedTree:
     tree: TokenTree
     path: tuple[int, ...]  # emitted nodes, the root first
     root_index: int  # of the root among the output tokens
+    pruned_at: Mapping[int, int] = field(default_factory=dict)  # node dropped → layers it went through
 
 
 @dataclass(frozen=True)

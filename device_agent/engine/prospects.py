@@ -21,6 +21,11 @@ class Prospects:
         """A node's children turned out to have these acceptance probabilities, most likely first."""
         self._seen.append(np.pad(edges[:RANKS], (0, max(0, RANKS - len(edges)))))
 
+    def forget(self) -> None:
+        """The text has moved on since: only the last few still count."""
+        while len(self._seen) > len(PRIOR * 2):
+            self._seen.popleft()
+
     def cases(self) -> Array:
         """(cases, RANKS): equally likely cases, from unsure nodes to sure ones."""
         seen = np.array(self._seen)

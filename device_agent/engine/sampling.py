@@ -109,8 +109,8 @@ def likely_tokens(logits: Floats, count: int, probabilities: bool, model: str) -
 
     Raises AgentFailure nan_logits naming the model.
     """
+    _refuse_nan(int(logits.argmax()), logits, model)  # anywhere: a damaged row is not the best one
     best = top_tokens(logits, count)
-    _refuse_nan(best[0][0], logits, model)
     if not probabilities:
         return tuple((token, None) for token, _ in best)
     log_sum = log_sum_exp(logits)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from device_agent.engine import strategies
 from device_agent.engine.costs import FlashLoad
+from device_agent.engine.pruning import Pruner
 from device_agent.engine.tree import TokenTree
 from device_agent.failure import AgentFailure
 from device_agent.model.transformer import Transformer
@@ -35,6 +36,8 @@ class Proposal:
     tree: TokenTree
     draft_passes: int = 0
     nodes_drafted: int = 0  # draft tokens considered; the tree may hold fewer
+    pruner: Pruner | None = None  # of the tree, between layers
+    pruning: str = "off"  # RoundTrace.pruning
 
 
 class Strategy(Protocol):

@@ -1,4 +1,4 @@
-"""Where a round's time and bytes went: differences of the target's running counters."""
+"""Where a round's time and bytes went: differences of the models' running counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from device_agent.protocol import RoundTrace
 
 @dataclass(frozen=True)
 class Reading:
-    """The target's counters at one moment."""
+    """The models' counters at one moment."""
 
     time_s: float
     read_wait_s: float
@@ -20,9 +20,11 @@ class Reading:
     compute_s: float
     projection_s: float
     rows_projected: int
+    draft_tokens: int
+    draft_rows: int
 
 
-def read_counters(target: Transformer) -> Reading:
+def read_counters(target: Transformer, draft: Transformer | None = None) -> Reading:
     source, counters = target.source, target.counters
     return Reading(
         perf_counter(),
@@ -31,6 +33,8 @@ def read_counters(target: Transformer) -> Reading:
         counters.compute_s,
         counters.projection_s,
         counters.rows_projected,
+        draft.counters.tokens if draft else 0,
+        draft.counters.rows_projected if draft else 0,
     )
 
 
@@ -43,8 +47,11 @@ class RoundSpan:
     end: Reading
 
 
-def trace_round(span: RoundSpan, name: tuple[str, int], proposal: Proposal, accepted: int, n_kv: int) -> RoundTrace:
-    """`name`: (request, round); `accepted`: draft tokens kept; `n_kv`: KV slots in use during verification."""
+def trace_round(
+    span: RoundSpan, name: tuple[str, int], proposal: Proposal, pruned: int, accepted: int, n_kv: int
+) -> RoundTrace:
+    """`name`: (request, round); `pruned`: nodes dropped between layers; `accepted`: draft tokens kept; `n_kv`: KV slots
+    in use during verification."""
     start, end = span.start, span.end
     return RoundTrace(
         request=name[0],
@@ -52,7 +59,7 @@ def trace_round(span: RoundSpan, name: tuple[str, int], proposal: Proposal, acce
         draft_passes=proposal.draft_passes,
         nodes_drafted=proposal.nodes_drafted,
         nodes_verified=len(proposal.tree),
-        nodes_pruned=0,
+        nodes_pruned=pruned,
         accepted_tokens=accepted,
         acceptance_length=accepted + 1,
         draft_s=span.drafted_s - start.time_s,
@@ -63,4 +70,7 @@ def trace_round(span: RoundSpan, name: tuple[str, int], proposal: Proposal, acce
         read_bytes=end.read_bytes - start.read_bytes,
         rows_projected=end.rows_projected - start.rows_projected,
         n_kv=n_kv,
+        draft_tokens=end.draft_tokens - start.draft_tokens,
+        draft_rows=end.draft_rows - start.draft_rows,
+        pruning=proposal.pruning,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from device_agent.engine.kv_cache import KvCache
+from device_agent.engine.pruning import Pruner, TreeGate
 from device_agent.engine.sampling import Choice
 from device_agent.engine.tree import TokenTree
 from device_agent.kernels.base import Floats
@@ -24,6 +25,7 @@ class Verdict:
 
     path: tuple[int, ...]  # from the root down; each choice but the last is the next node's token
     choices: tuple[Choice, ...]
+    pruned_at: Mapping[int, int] = field(default_factory=dict)  # node that was dropped → layers it went through
 
 
 class Verifier:
@@ -39,20 +41,29 @@ class Verifier:
         logits: Floats = self.model.project(states[-1:])[0]
         return logits
 
-    def verify(self, tree: TokenTree, choose: Choose) -> Verdict:
+    def verify(self, tree: TokenTree, choose: Choose, pruner: Pruner | None = None) -> Verdict:
         """One pass over the whole tree, then a walk down; the KV of the path stays, the rest is dropped."""
         past, nodes = self.cache.length, range(len(tree))
         visible = np.ones((len(tree), past + len(tree)), np.bool_)
         visible[:, past:] = tree.ancestry()
         ids = np.array(tree.tokens, np.int32)
         batch = TokenBatch(ids, tree.positions(past), self.cache.scratch(nodes), visible)
-        verdict = self._walk(tree, self.model.forward(batch), choose)
+        if pruner is None:
+            verdict = self._walk(tree, nodes, self.model.forward(batch), choose)
+        else:
+            gate = TreeGate(tree, pruner)
+            states = self.model.forward(batch, gate)
+            verdict = replace(self._walk(tree, gate.nodes, states, choose), pruned_at=gate.pruned_at)
         self.cache.accept(verdict.path)
         return verdict
 
-    def _walk(self, tree: TokenTree, states: Floats, choose: Choose) -> Verdict:
-        """Follow the target's choices. Projects the drafter's favourite path by blocks, other nodes when reached."""
-        favourites = tree.favourite_path()
+    def _walk(self, tree: TokenTree, nodes: Sequence[int], states: Floats, choose: Choose) -> Verdict:
+        """Follow the target's choices as long as they are among `nodes`, whose states (len(nodes), d_model) are here.
+
+        Projects the drafter's favourite path by blocks, other nodes when reached.
+        """
+        at = {node: row for row, node in enumerate(nodes)}
+        favourites = [node for node in tree.favourite_path() if node in at]
         rows: dict[int, Floats] = {}
         path: list[int] = []
         choices: list[Choice] = []
@@ -61,8 +72,9 @@ class Verifier:
             if node not in rows:  # a walk that left the favourite path never comes back to it
                 depth = tree.depths[node]
                 wanted = favourites[depth : depth + BLOCK] if node in favourites else [node]
-                rows = dict(zip(wanted, self.model.project(states[wanted]), strict=True))
+                rows = dict(zip(wanted, self.model.project(states[[at[one] for one in wanted]]), strict=True))
             path.append(node)
             choices.append(choose(rows[node], tree.depths[node]))
-            node = tree.child(node, choices[-1].token)
+            child = tree.child(node, choices[-1].token)
+            node = child if child in at else None
         return Verdict(tuple(path), tuple(choices))

@@ -7,34 +7,42 @@ where drafting does not pay this is plain decoding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from device_agent.engine.draft_tree import DraftTree
+from device_agent.engine.draft_tree import CHILDREN, DraftTree
 from device_agent.engine.drafter import Drafter
 from device_agent.engine.economy import Economy
-from device_agent.engine.edges import EdgeModel
+from device_agent.engine.edges import EdgeModel, edge_features
+from device_agent.engine.foresight import Foresight, foresight
 from device_agent.engine.growth import WIDTHS, Limits, Outlook, Price, next_width, pick
 from device_agent.engine.measuring import measure_rounds
 from device_agent.engine.objective import SHARES
 from device_agent.engine.prospects import Prospects
 from device_agent.engine.strategy import Conditions, Proposal, Room
 from device_agent.engine.tree import TokenTree
+from device_agent.engine.tree_pruner import TreePruner
 from device_agent.failure import AgentFailure
 from device_agent.model.transformer import Transformer
 from device_agent.protocol import DraftingSpec, EngineSpec, RoundTrace
 
 FIRST_LOOKS = 3  # rounds of a trial that draft whatever is expected of it, to see what the draft is worth
 LOOK_AGAIN = 0.01  # share of the time since the last draft pass that another such look may take
+CATCH_UP = 8  # accepted tokens that a look has the draft read first, of those that it has not read
 
 
 class Lever:
-    def __init__(self, drafter: Drafter, spec: DraftingSpec, conditions: Conditions) -> None:
+    def __init__(
+        self, drafter: Drafter, spec: DraftingSpec, conditions: Conditions, foresight: Foresight | None = None
+    ) -> None:
         self._drafter = drafter
         self._spec = spec
         self._conditions = conditions
+        self._foresight = foresight
+        self._pruner: TreePruner | None = None  # the last round's
         self._edges = EdgeModel(spec.edges)
         self._prospects = Prospects()
         self._measured: Economy | None = None
@@ -47,7 +55,8 @@ class Lever:
     def _economy(self) -> Economy:
         """Measured when first needed, which is the warm-up if there is one."""
         if self._measured is None:
-            self._measured = Economy(measure_rounds(self._drafter, self._conditions), self._spec.objective)
+            shrinkage = self._foresight.shrinkage if self._foresight else None
+            self._measured = Economy(measure_rounds(self._drafter, self._conditions), self._spec.objective, shrinkage)
         return self._measured
 
     def begin(self, prompt: Sequence[int]) -> None:
@@ -65,8 +74,9 @@ class Lever:
             draft_s += self._draft(tree, tree.candidates.leaves(limits.depth)[:width])
             passes += 1
         values = np.array([tree.candidates.values[node] for node in tree.candidates.ranked()])
-        size = pick(values, draft_s, price, limits.nodes).size
-        return Proposal(tree.verified(size), passes, tree.drafted)
+        best = pick(values, draft_s, price, limits.nodes)
+        proposal = Proposal(tree.verified(best.size), passes, tree.drafted)
+        return self._pruned(proposal, draft_s, best.gain)
 
     def settle(self, tree: TokenTree, path: Sequence[int]) -> None:
         self._accepted = [tree.tokens[node] for node in path[1:]]
@@ -74,12 +84,25 @@ class Lever:
         self._text += len(path)
 
     def observe(self, trace: RoundTrace) -> None:
-        self._economy().observe(trace)
+        passed = self._foresight.observe(trace.nodes_verified, self._pruner) if self._foresight and self._pruner else ()
+        self._economy().observe(trace, passed)
         self._undrafted_s = 0.0 if trace.draft_passes else self._undrafted_s + trace.round_s
 
     def report(self) -> dict[str, Any]:
         weights = [round(float(weight), 3) for weight in self._edges.weights]
-        return {"calibration": self._spec.edges.key, "edge_weights": weights} | self._economy().report()
+        pruned = self._foresight.report() if self._foresight else {"pruning": "off"}
+        return {"calibration": self._spec.edges.key, "edge_weights": weights} | self._economy().report() | pruned
+
+    def _pruned(self, proposal: Proposal, draft_s: float, gain: float) -> Proposal:
+        """With the round's pruner, or why it has none."""
+        self._pruner = None
+        if self._foresight is None:
+            return proposal
+        found = self._foresight.pruner(self._economy(), self._text, draft_s, gain, len(proposal.tree))
+        if isinstance(found, str):
+            return replace(proposal, pruning=found)
+        self._pruner = found
+        return replace(proposal, pruner=found, pruning="tried")
 
     def _limits(self, room: Room) -> Limits:
         nodes, depth = min(room.nodes, self._spec.max_nodes), min(room.depth, self._spec.max_depth)
@@ -89,7 +112,8 @@ class Lever:
         """Leaves to expand in another pass; 0: draft no more."""
         if sum(tree.candidates.expanded) >= limits.expansions:
             return 0
-        pass_s = self._economy().pass_s(self._text, self._drafter.waiting, max(WIDTHS))
+        waiting = min(len(self._drafter.waiting), CATCH_UP)
+        pass_s = self._economy().pass_s(self._text, waiting, max(WIDTHS))
         width = next_width(tree.candidates, draft_s, price, Outlook(self._prospects.cases(), pass_s), limits)
         if width or tree.drafted:
             return width
@@ -97,13 +121,26 @@ class Lever:
 
     def _draft(self, tree: DraftTree, leaves: Sequence[int]) -> float:
         """One pass; returns its seconds."""
-        self._looks -= 0 if tree.drafted else 1
-        tokens, started = self._drafter.waiting + len(leaves), perf_counter()
-        for edges in tree.expand(self._drafter, self._edges, leaves):
+        is_first = not tree.drafted
+        self._looks -= 1 if is_first else 0
+        self._drafter.leave_out(CATCH_UP)
+        waiting, started = self._drafter.waiting, perf_counter()
+        revealed = tree.expand(self._drafter, self._edges, leaves)
+        if is_first and self._undrafted_s:
+            self._look_back(waiting, tree.expanded.tokens[0])
+        for edges in revealed:
             self._prospects.note(edges)
         seconds = perf_counter() - started
-        self._economy().drafted(tokens, self._text, seconds)
+        self._economy().drafted(len(waiting) + len(leaves), self._text, seconds)
         return seconds
+
+    def _look_back(self, waiting: Sequence[int], root: int) -> None:
+        """After rounds without drafts: what the draft would have said of their last tokens, and how right it was."""
+        self._prospects.forget()
+        for row, token in zip(self._drafter.would_have(CHILDREN), [*waiting[1:], root], strict=False):
+            features = edge_features([prob for _, prob in row], 1)
+            self._prospects.note(self._edges.edges(features))
+            self._edges.observe(features, np.array([child == token for child, _ in row]))
 
 
 def build(spec: EngineSpec, draft: Transformer | None, conditions: Conditions) -> Lever:
@@ -114,4 +151,5 @@ def build(spec: EngineSpec, draft: Transformer | None, conditions: Conditions) -
         raise AgentFailure("bad_spec", f"objective {objective!r} is not one of {', '.join(SHARES)}")
     if objective != "latency" and conditions.energy.method == "none":
         raise AgentFailure("bad_spec", f"objective {objective!r} needs a power model, and this phone has none")
-    return Lever(Drafter(draft, spec.drafting.trim_vocabulary), spec.drafting, conditions)
+    drafter = Drafter(draft, spec.drafting.trim_vocabulary)
+    return Lever(drafter, spec.drafting, conditions, foresight(spec.pruning, conditions.target))

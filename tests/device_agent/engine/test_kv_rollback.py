@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from device_agent.engine.drafter import Drafter
 from device_agent.engine.kv_cache import KvCache
+from device_agent.engine.pruning import TreeGate
 from device_agent.engine.tree import TokenTree
 from device_agent.kernels.base import Floats
 from device_agent.model.transformer import TokenBatch, Transformer, causal_batch
@@ -33,6 +36,19 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Transformer]
         yield opened
 
 
+@pytest.fixture(scope="module")
+def pruned_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, list[Transformer]]]:
+    """By ring slots: a model of four layers, and the same afresh."""
+    with ExitStack() as opened:
+        model = replace(TARGET, n_layers=4)
+        yield {
+            ring: opened.enter_context(
+                tiny_transformers(tmp_path_factory.mktemp("packs"), model, model, n_ctx=N_CTX, ring=ring)
+            )
+            for ring in (0, 2)
+        }
+
+
 def grown(root: int, picks: list[int]) -> TokenTree:
     tree = TokenTree(root)
     for index, pick in enumerate(picks):
@@ -44,11 +60,24 @@ def path_to(tree: TokenTree, node: int) -> list[int]:
     return [] if node < 0 else [*path_to(tree, tree.parents[node]), node]
 
 
-def verify(model: Transformer, cache: KvCache, tree: TokenTree) -> None:
+def verify(model: Transformer, cache: KvCache, tree: TokenTree, gate: TreeGate | None = None) -> Floats:
     visible = np.ones((len(tree), cache.length + len(tree)), np.bool_)
     visible[:, cache.length :] = tree.ancestry()
     slots = cache.scratch(range(len(tree)))
-    model.forward(TokenBatch(np.array(tree.tokens, np.int32), tree.positions(cache.length), slots, visible))
+    ids = np.array(tree.tokens, np.int32)
+    return model.forward(TokenBatch(ids, tree.positions(cache.length), slots, visible), gate)
+
+
+@dataclass(frozen=True)
+class Dropping:
+    """Drops the same share of nodes after each layer."""
+
+    layers: tuple[int, ...]
+    share: float
+    rng: np.random.Generator
+
+    def drop(self, tree: TokenTree, nodes: Sequence[int], layer: int, states: Floats) -> list[int]:
+        return [node for node in nodes if self.rng.random() < self.share]
 
 
 def fresh(model: Transformer, text: list[int]) -> Floats:
@@ -86,6 +115,58 @@ def test_the_target_forgets_what_was_rejected(
     cache.truncate(len(text) - min(cut, len(text) - 1))
     text = text[: cache.length]
     assert_same(continued(model, cache, 9), fresh(other, [*text, 9]))
+
+
+@pytest.mark.parametrize("ring", [0, 2], ids=["resident", "streamed"])
+@few
+@given(rounds, st.sets(st.integers(0, 4)), st.floats(0, 1), st.integers(0, 2**32))
+def test_what_is_pruned_between_layers_leaves_no_trace(
+    pruned_pair: dict[int, list[Transformer]],
+    ring: int,
+    played: list[tuple[list[int], int, int]],
+    layers: set[int],
+    share: float,
+    seed: int,
+) -> None:
+    """The states of the nodes that are left, and what is cached of the accepted ones, are those of a fresh prefill."""
+    model, other = pruned_pair[ring]
+    pruner = Dropping(tuple(layers), share, np.random.default_rng(seed))
+    cache, text = KvCache(model), [1, 2, 3]
+    model.forward(causal_batch(text))
+    cache.accept(range(3))
+    for root, (picks, chosen, _) in enumerate(played):
+        tree = grown(root, picks)
+        gate = TreeGate(tree, pruner)
+        states = verify(model, cache, tree, gate)
+        assert len(states) == len(gate.nodes) == len(tree) - len(gate.pruned_at)
+        assert gate.nodes[0] == 0
+        assert all(tree.parents[node] in gate.nodes for node in gate.nodes[1:])
+        row = chosen % len(gate.nodes)
+        path = path_to(tree, gate.nodes[row])
+        cache.accept(path)
+        text += [tree.tokens[node] for node in path]
+        assert_same(model.project(states[[row]]).copy(), fresh(other, text))
+    assert_same(continued(model, cache, 9), fresh(other, [*text, 9]))
+
+
+def test_tokens_left_out_keep_their_positions(pair: list[Transformer]) -> None:
+    model, other = pair
+    drafter, root = Drafter(model), TokenTree(9)
+    drafter.begin([4, 5, 6, 7])
+    for token in (20, 21, 22, 23):
+        drafter.settle(TokenTree(token), [0])
+    drafter.leave_out(2)
+    assert drafter.waiting == (22, 23)
+    found = drafter.expand(root, [0]).copy()
+    ids, positions = np.array([4, 5, 6, 7, 22, 23, 9], np.int32), np.array([0, 1, 2, 3, 6, 7, 8], np.int32)
+    whole = replace(causal_batch(ids.tolist()), positions=positions)
+    expected = other.project(other.forward(whole)[-3:]).copy()
+    assert_same(found[0], expected[2])
+    for row, logits in zip(drafter.would_have(3), expected, strict=False):
+        assert [token for token, _ in row] == np.argsort(-logits, kind="stable")[:3].tolist()
+    assert len(drafter.would_have(3)) == 2
+    drafter.begin([4, 5])
+    assert_same(drafter.expand(root, [0])[0], fresh(other, [4, 5, 9])[0])
 
 
 @few

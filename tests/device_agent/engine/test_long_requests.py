@@ -9,6 +9,7 @@ import pytest
 
 from device_agent.engine.engine import Engine
 from device_agent.model.transformer import open_transformer
+from device_agent.model.weights import open_resident, open_streamed
 from device_agent.protocol import EngineSpec, PromptSpec
 from tests.fakes.engines import TARGET, TinyPair, opened_pair, tiny_models
 from tests.fakes.memory_source import MemorySource
@@ -33,6 +34,22 @@ def test_a_prompt_of_any_length_reads_each_layer_once(tmp_path: Path, length: in
         assert len(outcome.result.output_ids) == 1
         layer_bytes = [e.nbytes for e in source.manifest.extents if e.name.startswith("layer.")]
         assert (source.layers_asked, source.read_bytes) == ([0, 1, 2], sum(layer_bytes))
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("spec", [EngineSpec(), EngineSpec("chain", draft_k=3)], ids=lambda spec: spec.strategy)
+def test_a_prompt_of_200_tokens_is_one_pass_over_the_flash(tmp_path: Path, spec: EngineSpec, prefetch: bool) -> None:
+    pack = write_pack(tmp_path, TARGET)
+    weights = open_streamed(pack, 2, 16, None, prefetch=prefetch)
+    with (
+        closing(open_transformer(weights, n_ctx=256, threads=1)) as target,
+        closing(open_transformer(open_resident(pack), n_ctx=256, threads=1)) as draft,
+    ):
+        prompt = PromptSpec("p", tuple(range(20, 220)))
+        outcome = Engine(target, draft, spec).run_request(prompt, 1, ())
+        assert (len(outcome.result.output_ids), outcome.rounds) == (1, ())
+        layer_bytes = sum(e.nbytes for e in weights.manifest.extents if e.name.startswith("layer."))
+        assert weights.read_bytes == layer_bytes
 
 
 @by_strategy

@@ -11,7 +11,7 @@ def trace(accepted: int, verified: int = 6, read_bytes: int = 0, seconds: float 
     counts = {"draft_passes": 5, "nodes_drafted": 5, "nodes_verified": verified, "nodes_pruned": 0}
     times = dict.fromkeys(("draft_s", "read_wait_s", "verify_compute_s", "projection_s"), 0.1)
     kept = {"accepted_tokens": accepted, "acceptance_length": accepted + 1}
-    rest = {"round_s": seconds, "read_bytes": read_bytes, "rows_projected": verified, "n_kv": 20}
+    rest = {"round_s": seconds, "read_bytes": read_bytes, "rows_projected": verified - 1, "n_kv": 20}
     return RoundTrace("p", 0, **counts, **times, **kept, **rest)  # type: ignore[arg-type]  # mixed keyword values
 
 
@@ -38,6 +38,8 @@ def test_ratios_follow_from_counters() -> None:
             "block_efficiency": 13 / 3,
             "acceptance_length": (5 + 5 + 3) / 3,
             "nodes_per_round": 6,
+            "rows_projected": 15,
+            "rows_in_full": 18,
             "draft_acceptance_rate": 10 / 15,
             "flash_read_bytes": 3e9,
             "tokens_per_flash_gb": 13 / 3,

@@ -74,6 +74,14 @@ def test_likely_tokens_carry_their_softmax_when_asked_for() -> None:
     assert plain == ((1, None), (3, None))
 
 
+@pytest.mark.parametrize("probabilities", [True, False])
+def test_a_draft_s_single_nan_is_named_wherever_it_is(probabilities: bool) -> None:
+    row = np.linspace(0, 1, 2000, dtype=np.float32)
+    row[7] = np.nan
+    with pytest.raises(AgentFailure, match="draft: the logit of token 7 is nan"):
+        likely_tokens(row, 3, probabilities, "draft")
+
+
 @pytest.mark.parametrize("spec", [SamplingSpec(), SamplingSpec(0.7, top_k=2)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_logits_that_are_no_numbers_are_refused(spec: SamplingSpec, bad: float) -> None:
