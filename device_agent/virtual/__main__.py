@@ -20,10 +20,11 @@ from device_agent.virtual.profile import profile_names
 def main() -> int:
     parser = argparse.ArgumentParser(prog="device_agent.virtual", description="A virtual phone on ADB over TCP.")
     parser.add_argument("--root", type=Path, required=True, help="the phone's folder; made when it is not there")
-    parser.add_argument("--profile", choices=profile_names(), required=True)
+    parser.add_argument("--profile", required=True, help=f"{', '.join(profile_names())}, or a file of the same form")
     parser.add_argument("--name", required=True)
     parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0: any free one")
     parser.add_argument("--require-auth", action="store_true", help="hosts' keys wait until the phone allows them")
+    parser.add_argument("--no-cgroups", action="store_true", help="limits by affinity, prlimit and pacer only")
     arguments = parser.parse_args()
     root: Path = arguments.root.absolute()
     try:
@@ -31,10 +32,13 @@ def main() -> int:
         with (root / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             policy = Policy.ASK if arguments.require_auth else Policy.OPEN
-            asyncio.run(_run(VirtualPhone(root, arguments.profile, arguments.name, policy), arguments.port))
+            phone = VirtualPhone(root, arguments.profile, arguments.name, policy, not arguments.no_cgroups)
+            asyncio.run(_run(phone, arguments.port))
     except BlockingIOError:
         return _complain(f"{root} is the folder of a virtual phone that runs already")
-    except OSError as error:
+    except KeyError as error:
+        return _complain(error.args[0])
+    except (OSError, ValueError) as error:
         return _complain(f"virtual phone {arguments.name} in {root} cannot start: {error}")
     return 0
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from device_agent.virtual import packet as adb
 from device_agent.virtual.auth import TOKEN_BYTES, Access, Policy, parse_public_key
-from device_agent.virtual.stream import Stream, StreamClosed
+from device_agent.virtual.link import Link
+from device_agent.virtual.reverse import Reverse
+from device_agent.virtual.stream import Service, Stream, StreamClosed
 
 _AUTH_TOKEN, _AUTH_SIGNATURE, _AUTH_PUBLIC_KEY = 1, 2, 3
 
-Service = Callable[[Stream], Coroutine[Any, Any, None]]
-OpenService = Callable[[str], Service | None]  # the destination's service, None when there is none
+OpenService = Callable[[str, "Connection"], Service | None]  # the destination's service, None when there is none
 
 
 class Connection:
@@ -31,9 +31,11 @@ class Connection:
         banner: bytes,
         access: Access,
         open_service: OpenService,
+        link: Link,
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._banner, self._access, self._open_service = banner, access, open_service
+        self._banner, self._access, self._open_service, self._link = banner, access, open_service, link
+        self.reverse = Reverse(self._dial_host)
         self._checksums = True
         self._max_payload = 4096
         self._authorized = False
@@ -41,21 +43,32 @@ class Connection:
         self._offered_key: bytes | None = None  # waits for somebody to allow it
         self._streams: dict[int, tuple[int, Stream, asyncio.Task[None]]] = {}  # local id → remote id, stream, service
         self._next_id = 1
+        self._dialled: dict[int, asyncio.Future[int]] = {}  # local id → remote id, 0 when the host refuses
 
     async def serve(self) -> None:
         """Until the host hangs up, sends garbage, or cut() is called."""
         try:
             while True:
-                self._handle(await adb.read_packet(self._reader))
+                packet = await adb.read_packet(self._reader)
+                await self._link.carry(adb.HEADER.size + len(packet.payload))
+                if self._link.garbage:
+                    self.babble()
+                else:
+                    self._handle(packet)
         except (adb.ProtocolError, asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            self.reverse.close()
             await self._end_services()
             self._writer.close()
 
     def cut(self) -> None:
         """As if the cable were pulled: no goodbye."""
         self._writer.transport.abort()
+
+    def babble(self) -> None:
+        """Noise that is no packet."""
+        self._writer.write(os.urandom(2 * adb.HEADER.size))
 
     def allow_offered_key(self) -> None:
         """Somebody tapped "allow" on the phone."""
@@ -112,6 +125,8 @@ class Connection:
     def _on_stream_packet(self, packet: adb.Packet) -> None:
         if packet.command == adb.OPEN:
             self._on_open(packet)
+        elif packet.arg1 in self._dialled and packet.command in (adb.OKAY, adb.CLSE):
+            self._dialled.pop(packet.arg1).set_result(packet.arg0 if packet.command == adb.OKAY else 0)
         elif packet.arg1 in self._streams:
             remote, stream, task = self._streams[packet.arg1]
             if packet.command == adb.WRTE:
@@ -126,15 +141,35 @@ class Connection:
 
     def _on_open(self, packet: adb.Packet) -> None:
         remote = packet.arg0
-        service = self._open_service(packet.payload.rstrip(b"\0").decode("utf-8", "surrogateescape"))
+        service = self._open_service(packet.payload.rstrip(b"\0").decode("utf-8", "surrogateescape"), self)
         if service is None or remote == 0:
             self._send(adb.CLSE, 0, remote)
             return
-        local, self._next_id = self._next_id, self._next_id + 1
-        write, okay = partial(self._send, adb.WRTE, local, remote), partial(self._send, adb.OKAY, local, remote)
-        stream = Stream(self._max_payload, write, okay)
-        okay()
+        local = self._new_id()
+        self._send(adb.OKAY, local, remote)
+        self._serve_stream(local, remote, service)
+
+    async def _dial_host(self, destination: str, service: Service) -> None:
+        """Open a stream to the host's side. Raises ConnectionRefusedError."""
+        local = self._new_id()
+        self._dialled[local] = answered = asyncio.get_running_loop().create_future()
+        self._send(adb.OPEN, local, 0, destination.encode("utf-8", "surrogateescape") + b"\0")
+        if not (remote := await answered):
+            raise ConnectionRefusedError(destination)
+        self._serve_stream(local, remote, service)
+
+    def _serve_stream(self, local: int, remote: int, service: Service) -> None:
+        okay = partial(self._send, adb.OKAY, local, remote)
+        stream = Stream(self._max_payload, partial(self._write, local, remote), okay, self.cut)
         self._streams[local] = remote, stream, asyncio.create_task(self._run(local, remote, service, stream))
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    async def _write(self, local: int, remote: int, payload: bytes) -> None:
+        await self._link.carry(adb.HEADER.size + len(payload))
+        self._send(adb.WRTE, local, remote, payload)
 
     async def _run(self, local: int, remote: int, service: Service, stream: Stream) -> None:
         try:

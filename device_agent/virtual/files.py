@@ -3,7 +3,7 @@
 Sync paths are mapped exactly. A shell command is text that the host's shell runs without chroot (that needs
 privileges), so absolute path words that begin with one of the phone's folders are rewritten in it. Quirk: such a word
 is rewritten in data too (`echo /data` prints the host's path), text on a shell's stdin is never rewritten, and every
-other absolute path (`/`, `/proc`, `/tmp`) is the host's.
+other absolute path (`/`, `/tmp`, most of `/proc`) is the host's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-FOLDERS = ("data", "sdcard", "storage", "system", "vendor")
+FOLDERS = ("data", "sdcard", "storage", "system", "vendor", "sys")
+OWN_FILES = ("proc/meminfo", "proc/uptime", "proc/vmstat", "proc/sys/kernel/random/boot_id")
 _ALIAS = "lever-phone-"
 _PLAIN = re.compile(r"/[\w./+-]*", re.ASCII)
 _LONGEST_PLAIN = 80  # unix socket addresses end at 107 bytes
 # A path word: at the start or after white space or shell punctuation, perhaps inside quotes.
-_PATH_WORD = re.compile(rf"""(^|[\s=:;&|<>(){{}},`!\[])(["'\\]*)/({"|".join(FOLDERS)})(?=/|[^\w.+-]|$)""")
+_OURS = "|".join((*FOLDERS, *OWN_FILES))
+_PATH_WORD = re.compile(rf"""(^|[\s=:;&|<>(){{}},`!\[])(["'\\]*)/({_OURS})(?=/|[^\w.+-]|$)""")
 
 
 class Files:

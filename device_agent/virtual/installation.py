@@ -12,7 +12,7 @@ from pathlib import Path
 from device_agent.virtual import ask
 from device_agent.virtual.files import Files
 
-COMMANDS = ("getprop", "dumpsys", "df")
+COMMANDS = ("getprop", "dumpsys", "cmd", "df", "uptime", "reboot")
 
 
 def install_commands(folder: Path) -> None:
@@ -27,9 +27,10 @@ def install_commands(folder: Path) -> None:
         target.chmod(0o755)
 
 
-def shell_environment(files: Files) -> dict[str, str]:
-    """Nothing leaks in but what the host's Python may need to start: a clean environment, our commands first."""
-    path = f"{files.prefix}/.phone/bin:{os.environ.get('PATH', os.defpath)}"
+def shell_environment(files: Files, tools: str) -> dict[str, str]:
+    """Nothing leaks in but what the host's Python may need to start: a clean environment, our commands first, then
+    those of the PATH `tools`."""
+    path = f"{files.prefix}/.phone/bin:{tools}"
     loader = {"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]} if "LD_LIBRARY_PATH" in os.environ else {}
     return {
         **loader,
@@ -50,13 +51,6 @@ def serial_number(file: Path) -> str:
     if not file.exists():
         file.write_text("VP" + secrets.token_hex(6).upper())
     return file.read_text()
-
-
-def limit_cores(cores: int) -> int:
-    """Bind us and all our children to so many of the host's cores; returns how many those are."""
-    available = sorted(os.sched_getaffinity(0))[:cores]
-    os.sched_setaffinity(0, available)
-    return len(available)
 
 
 def write_json(path: Path, data: dict[str, str | int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from device_agent.virtual.connection import Connection
 
@@ -18,6 +19,7 @@ class Listener:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._coming_back: asyncio.Task[None] | None = None
+        self._away = asyncio.Event()  # set: come back now
         self.port = 0
 
     async def start(self, port: int) -> None:
@@ -36,6 +38,10 @@ class Listener:
         for connection in self._connections:
             connection.cut()
 
+    def babble(self) -> None:
+        for connection in self._connections:
+            connection.babble()
+
     def allow_offered_keys(self) -> None:
         for connection in self._connections:
             connection.allow_offered_key()
@@ -43,11 +49,17 @@ class Listener:
     def go_offline(self, seconds: float) -> None:
         """Cut, then refuse connections for so long; the port stays ours."""
         self.stop()
+        self._away.clear()
         self._coming_back = asyncio.create_task(self._come_back(_bound_socket(self.port), seconds))
+
+    def come_back(self) -> None:
+        """At once, when it is away."""
+        self._away.set()
 
     async def _come_back(self, bound: socket.socket, seconds: float) -> None:
         try:
-            await asyncio.sleep(seconds)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._away.wait(), seconds)
         except asyncio.CancelledError:
             bound.close()
             raise

@@ -29,6 +29,7 @@ class Profile:
     platform: str
     abi: str
     sdk: int
+    userland: str  # whose shell and tools: userland.ANDROID or HOST
     cores: int
     ram_mb: int
     flash_mb_s: int  # sequential read, 10^6 bytes/s
@@ -38,6 +39,14 @@ class Profile:
     idle_w: float
     cpu_w_per_core: float
     flash_j_per_gb: float
+    max_khz: int  # of the fastest core; all are shown with it
+    ambient_c: float
+    heat_c_per_w: float  # above ambient, for each watt that goes on
+    heat_tau_s: float
+    throttle_c: float  # where thermal status 1 begins
+    current_unit: str  # of power_supply's current_now: uA, as the kernel says, or mA
+    discharge_sign: int  # of current_now while discharging: -1, as the kernel says, or 1
+    denied_nodes: tuple[str, ...]  # of power_supply/battery, to the shell user
 
     @property
     def power(self) -> PowerModel:
@@ -49,8 +58,9 @@ def profile_names() -> list[str]:
 
 
 def load_profile(name: str) -> Profile:
-    """Raises KeyError naming the known profiles."""
-    if name not in profile_names():
+    """One of ours, or a file of one's own: a path that ends in .json. Raises KeyError naming the known profiles."""
+    if name not in profile_names() and not name.endswith(".json"):
         raise KeyError(f"no profile {name!r}; there are {', '.join(profile_names())}")
-    stated: dict[str, dict[str, Any]] = json.loads((_FOLDER / f"{name}.json").read_text())
+    path = _FOLDER / f"{name}.json" if name in profile_names() else Path(name)
+    stated: dict[str, dict[str, Any]] = json.loads(path.read_text())
     return from_json(Profile, {key: entry["value"] for key, entry in stated.items()}, name)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from device_agent.virtual.link import Link
 from device_agent.virtual.processes import Child, Processes
-from device_agent.virtual.stream import ByteReader, Stream
+from device_agent.virtual.storage import Storage
+from device_agent.virtual.stream import ByteReader, Stream, StreamClosed
 
 _STDIN, _STDOUT, _STDERR, _EXIT, _CLOSE_STDIN = range(5)
 _READ_BYTES = 1 << 17
@@ -24,11 +25,16 @@ _READ_BYTES = 1 << 17
 @dataclass(frozen=True)
 class Shell:
     processes: Processes
+    path: str  # of the shell itself
     env: Mapping[str, str]
+    link: Link
+    storage: Storage
+    before: Callable[[], None]  # called before each command: what it may look at is brought up to now
 
     async def plain(self, command: str, stream: Stream) -> None:
         """Version 1 and exec: stdout and stderr merged, no exit code."""
         async with _Running(self, command, merged=True) as run:
+            await self._maybe_lose(run, stream)
             feeding = asyncio.create_task(_feed_plain(stream, run.stdin))
             try:
                 await _copy(run.stdout, stream)
@@ -38,6 +44,7 @@ class Shell:
     async def v2(self, command: str, stream: Stream) -> None:
         """Version 2: both outputs apart, then the exit code (AOSP's shell_protocol.h)."""
         async with _Running(self, command, merged=False) as run:
+            await self._maybe_lose(run, stream)
             feeding = asyncio.create_task(_feed_v2(stream, run.stdin))
             try:
                 await asyncio.gather(_copy(run.stdout, stream, _STDOUT), _copy(run.stderr, stream, _STDERR))
@@ -45,6 +52,21 @@ class Shell:
                 await stream.write(_v2_packet(_EXIT, bytes([code & 0xFF])))
             finally:
                 feeding.cancel()
+
+    def start(self, command: str, stdin: int, stdout: int, stderr: int) -> Child:
+        """Raises OSError."""
+        self.before()
+        argv = [self.path, *(["-c", command] if command else [])]
+        with self.storage.imposed():
+            return self.processes.spawn(self.storage.wrapped(argv), self.env, stdin, stdout, stderr)
+
+    async def _maybe_lose(self, run: _Running, stream: Stream) -> None:
+        """The command is done, and the connection dies before anybody hears of it."""
+        if self.link.loses_end():
+            await asyncio.gather(*(output.read() for output in {run.stdout, run.stderr}))
+            await run.child.exit_code
+            stream.cut()
+            raise StreamClosed
 
 
 class _Running:
@@ -64,9 +86,7 @@ class _Running:
         out_ours, out_theirs = os.pipe()
         err_ours, err_theirs = (out_ours, out_theirs) if self._merged else os.pipe()
         try:
-            argv = [shutil.which("sh") or "/bin/sh", *(["-c", self._command] if self._command else [])]
-            fds = stdin_theirs.fileno(), out_theirs, err_theirs
-            self.child = self._shell.processes.spawn(argv, self._shell.env, *fds)
+            self.child = self._shell.start(self._command, stdin_theirs.fileno(), out_theirs, err_theirs)
         except OSError:
             for fd in {out_ours, err_ours}:
                 os.close(fd)

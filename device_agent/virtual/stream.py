@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
 
 _UNREAD_LIMIT = 2  # payloads held before we stop acknowledging: the next one travels while this one is worked on
 
@@ -14,10 +15,16 @@ class StreamClosed(Exception):
 
 
 class Stream:
-    """`send_write(payload)` and `send_okay()` put packets of this stream on the connection."""
+    """`send_write(payload)` and `send_okay()` put packets of this stream on the connection; `cut()` ends that."""
 
-    def __init__(self, max_payload: int, send_write: Callable[[bytes], None], send_okay: Callable[[], None]) -> None:
-        self._max_payload, self._send_write, self._send_okay = max_payload, send_write, send_okay
+    def __init__(
+        self,
+        max_payload: int,
+        send_write: Callable[[bytes], Awaitable[None]],
+        send_okay: Callable[[], None],
+        cut: Callable[[], None],
+    ) -> None:
+        self._max_payload, self._send_write, self._send_okay, self.cut = max_payload, send_write, send_okay, cut
         self._unread: deque[bytes] = deque()
         self._owed_okays = 0
         self._arrived = asyncio.Event()
@@ -38,6 +45,12 @@ class Stream:
             self._send_okay()
         return payload
 
+    def take_unread(self) -> bytes:
+        """What had arrived before the host closed the stream."""
+        rest = b"".join(self._unread)
+        self._unread.clear()
+        return rest
+
     async def write(self, data: bytes) -> None:
         """Send all of it, in pieces that the host takes; returns when the last one is acknowledged."""
         async with self._writing:
@@ -45,7 +58,7 @@ class Stream:
                 if self._closed:
                     raise StreamClosed
                 self._acknowledged.clear()
-                self._send_write(data[start : start + self._max_payload])
+                await self._send_write(data[start : start + self._max_payload])
                 await self._acknowledged.wait()
 
     def on_write(self, payload: bytes) -> None:
@@ -64,6 +77,10 @@ class Stream:
         self._closed = True
         self._arrived.set()
         self._acknowledged.set()
+
+
+Service = Callable[[Stream], Coroutine[Any, Any, None]]
+"""Serves one stream to its end."""
 
 
 class ByteReader:

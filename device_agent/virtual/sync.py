@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from device_agent.virtual.files import Files
+from device_agent.virtual.storage import Storage
 from device_agent.virtual.stream import ByteReader, Stream
 
 _CHUNK = 64 * 1024
@@ -24,6 +25,7 @@ _NAME_LENGTH = struct.Struct("<I")
 class SyncSession:
     stream: Stream
     files: Files
+    storage: Storage
     reader: ByteReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +63,7 @@ class SyncSession:
         path, _, mode = path_and_mode.rpartition(",")
         target = self.files.host_path(path)
         try:
+            self.storage.check()
             fd = _create(target, int(mode) if mode.isdecimal() else None)
         except OSError as error:
             await self._fail(f"couldn't create {path!r}: {error.strerror}")
@@ -84,6 +87,7 @@ class SyncSession:
                 if fd is None:
                     continue
                 try:
+                    self.storage.check()
                     _write_all(fd, piece)
                 except OSError as error:
                     fd = None

@@ -28,6 +28,13 @@ class Host:
         total = (byte_sum(payload) if self.version == OLD else 0) if checksum is None else checksum
         self.socket.sendall(encode_header(command, arg0, arg1, len(payload), total) + payload)
 
+    def greet(self) -> None:
+        self.send(CNXN, self.version, 1 << 18, b"host::features=shell_v2\0")
+        command, version, max_payload, banner = self.receive()
+        assert (command, version, max_payload) == (CNXN, NEW, 1 << 20)
+        assert banner.startswith(b"device::ro.product.name=")
+        assert banner.endswith(b"features=shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir")
+
     def receive(self) -> Received:
         command, arg0, arg1, length, checksum, magic = HEADER.unpack(self._exactly(HEADER.size))
         assert magic == command ^ 0xFFFFFFFF
@@ -84,11 +91,7 @@ def dial(phone: FakePhone, version: int = NEW) -> Host:
 def host(phone: FakePhone, request: pytest.FixtureRequest) -> Iterator[Host]:
     host = dial(phone, getattr(request, "param", NEW))
     with host.socket:
-        host.send(CNXN, host.version, 1 << 18, b"host::features=shell_v2\0")
-        command, version, max_payload, banner = host.receive()
-        assert (command, version, max_payload) == (CNXN, NEW, 1 << 20)
-        assert banner.startswith(b"device::ro.product.name=")
-        assert banner.endswith(b"features=shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir")
+        host.greet()
         yield host
 
 
@@ -205,8 +208,9 @@ def test_shell_v2_stdin_closes(host: Host) -> None:
     host.send(WRTE, 1, remote, frames[:4])  # cut in the middle of a frame
     assert host.receive()[0] == OKAY
     host.send(WRTE, 1, remote, frames[4:])
-    packets = v2_packets(host.read_all(1, remote))
-    assert [(kind, data.strip()) for kind, data in packets] == [(1, b"5"), (3, b"\0")]
+    *output, last = v2_packets(host.read_all(1, remote))
+    assert b"".join(data for _, data in output).strip() == b"5"
+    assert last == (3, b"\0")
 
 
 def test_shell_v2_killed_command(host: Host) -> None:

@@ -24,7 +24,8 @@ PLAIN = Path("/srv/phone")
         ("cd /data&&ls", "cd /srv/phone/data&&ls"),
         ("ls /database /data-old /data.old", "ls /database /data-old /data.old"),
         ("ls /tmp/data ./data $HOME/data http://data/", "ls /tmp/data ./data $HOME/data http://data/"),
-        ("cat /proc/meminfo", "cat /proc/meminfo"),
+        ("cat /proc/meminfo </proc/1/stat", "cat /srv/phone/proc/meminfo </proc/1/stat"),
+        ("ls /sys/devices/system/cpu/cpu[0-9]*", "ls /srv/phone/sys/devices/system/cpu/cpu[0-9]*"),
         ("ls /srv/phone/data", "ls /srv/phone/data"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -51,6 +52,34 @@ def transport(phone: FakePhone, tmp_path: Path) -> Iterator[Transport]:
 )
 def test_getprop(transport: Transport, name: str, value: str) -> None:
     assert transport.shell(f"getprop {name}", 10).stdout == value + "\n"
+
+
+def test_shell_and_tools_are_androids(transport: Transport, phone: FakePhone) -> None:
+    missing = [tool for tool in ("mksh", "toybox") if not shutil.which(tool)]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    assert not missing
+    assert transport.shell("getprop ro.lever.userland", 10).stdout == "mksh+toybox\n"
+    assert "MIRBSD KSH" in transport.shell("echo $KSH_VERSION", 10).stdout
+    assert "toybox" in transport.shell("ls --help", 10).stdout.lower()
+    assert transport.shell("setsid -f true", 10).exit_code != 0, "a flag that only util-linux has"
+    assert transport.shell("python3 -c 1", 10).exit_code == 127, "nothing of the host is on the PATH"
+    assert transport.shell("/system/bin/sh -c 'echo $0'", 10).stdout.endswith("/system/bin/sh\n")
+
+
+def test_without_androids_tools_the_hosts_serve_and_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host_only = tmp_path / "bin"
+    host_only.mkdir()
+    for tool in ("sh", "cat", "ls"):
+        (host_only / tool).symlink_to(str(shutil.which(tool)))
+    monkeypatch.setenv("PATH", str(host_only))
+    phone = start_phone(tmp_path / "phone", profile="midrange")
+    try:
+        with open_transport(phone.address, tmp_path / "adbkey") as transport:
+            transport.connect(10)
+            assert transport.shell("getprop ro.lever.userland", 10).stdout == "host\n"
+    finally:
+        phone.stop()
 
 
 def test_getprop_of_everything(transport: Transport, phone: FakePhone) -> None:
@@ -105,9 +134,12 @@ def test_idle_phone_costs_next_to_nothing(transport: Transport, phone: FakePhone
         fields = Path(f"/proc/{phone.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
-    before = cpu_ticks()
-    time.sleep(0.5)  # nothing to wait for: the absence of work is what is measured
-    assert cpu_ticks() == before
+    def at_rest() -> bool:
+        before = cpu_ticks()
+        time.sleep(0.5)  # nothing to wait for: the absence of work is what is measured
+        return cpu_ticks() == before
+
+    assert any(at_rest() for _ in range(4))  # a look at what changes may still be due
 
 
 def test_description_comes_and_goes(virtual_phone: PhoneFactory) -> None:
@@ -142,10 +174,11 @@ def test_taken_port_is_named(phone: FakePhone, tmp_path: Path) -> None:
 
 
 def test_control_answers_what_it_does_not_know(phone: FakePhone) -> None:
-    assert ask(phone.root, "explode") == (
-        2,
-        "unknown command 'explode'; there are authorize, cut, df, dumpsys, getprop, offline, unauthorized\n",
-    )
+    code, text = ask(phone.root, "explode")
+    assert (code, text.partition(";")[0]) == (2, "unknown command 'explode'")
+    assert {"authorize", "clear", "cut", "df", "getprop"} <= set(text.partition("there are ")[2].strip().split(", "))
+    assert ask(phone.root, "offline") == (2, "offline takes a number of seconds, got nothing\n")
+    assert ask(phone.root, "cut", "1") == (2, "cut takes nothing, got 1\n")
     assert ask(phone.root, "offline", "soon")[0] == 2
 
 
