@@ -1,4 +1,4 @@
-"""The agent's command line: run JOB_DIR | probe [DIR] | stop JOB_DIR. Standard output carries JSON or nothing."""
+"""The agent's command line. Standard output carries JSON or nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-USAGE = "usage: agent run JOB_DIR | probe [DIR] | stop JOB_DIR"
+USAGE = "usage: agent run JOB_DIR | probe [DIR] | flash DIR | stop JOB_DIR"
 BAD_USAGE = 2
 # Threads that spin at ggml's barriers take the cores from the flash reader and whoever else runs; on a busy machine a
 # pass took 10 to 80 times longer. OpenMP reads this when it is loaded, so it must stand before the first import.
@@ -26,12 +26,17 @@ def main(arguments: list[str]) -> int:
 
             print(json.dumps(probe(Path(*rest))))
             return 0
+        case ["flash", folder] if Path(folder).is_dir():
+            from device_agent.probe import flash
+
+            print(json.dumps(flash(Path(folder))))
+            return 0
         case ["stop", folder]:
             from device_agent.stop import stop
 
             stop(Path(folder))
             return 0
-    print(f"{USAGE} (JOB_DIR must exist)", file=sys.stderr)
+    print(f"{USAGE} (the folder must exist)", file=sys.stderr)
     return BAD_USAGE
 
 

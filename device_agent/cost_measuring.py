@@ -25,7 +25,7 @@ def calibrated_costs(spec: JobSpec, session: Session, target_folder: Path) -> Co
     def meanwhile() -> AbstractContextManager[object]:
         return flash_busy(pack, storage.chunk_kib, storage.reader_threads, cap) if streamed else nullcontext()
 
-    found = measure_costs(session.target, session.draft, meanwhile, REPEATS)
+    found = measure_costs(session.target, session.draft, session.draft.project, meanwhile, REPEATS)
     return CostCalibration(
         engine_version=ENGINE_VERSION,
         target_pack=spec.target_pack,
@@ -38,4 +38,6 @@ def calibrated_costs(spec: JobSpec, session: Session, target_folder: Path) -> Co
         verify=found.verify.calibrated(),
         project=found.project.calibrated(),
         bandwidth_mb_s=bandwidth_table(pack, cap) if streamed else (),
+        placement=spec.engine.placement,
+        backends=session.places.offers,
     )

@@ -16,6 +16,7 @@ INTERPRETER = 60 * MB  # Python, numpy, ggml and this program, measured on x86-6
 GRAPHS = 10 * MB  # cached compute graphs of one model (kernels.decoder.CACHED_LAYERS)
 MAX_ROWS = 63  # kernels.base.MAX_ROWS: tokens of one kernel call
 KV_STEP = 128  # kernels.base.KV_STEP
+STATIC_GRAPHS = 2  # compute buffers of all static shapes, in sizes of the largest
 PROJECTED_ROWS = 16  # logits held at once: a round's favourite path, or the exactness check's rows and copies
 
 
@@ -57,20 +58,36 @@ def plan_dram(target: PackManifest, draft: PackManifest | None, engine: EngineSp
     Raises AgentFailure(budget_too_small) naming the budget that would do.
     """
     fixed = _fixed_parts(target, draft, engine.n_ctx, engine.drafting.trim_vocabulary)
+    on_device = engine.placement != "cpu"
+    fixed |= _device_parts(fixed) if on_device else {}
     budget = None if engine.dram_budget_mb is None else int(engine.dram_budget_mb * MB)
     layers, mode = layer_sizes(target), engine.storage.mode
     if mode == "resident":
-        plan = DramPlan(fixed | {"target_layers": sum(layers)}, LayerSplit(0, 0, tuple(range(len(layers)))), budget)
+        parts = _layer_parts({"target_layers": sum(layers)}, on_device)
+        plan = DramPlan(fixed | parts, LayerSplit(0, 0, tuple(range(len(layers)))), budget)
         _refuse_beyond(budget, plan.total, "resident layers; storage mode flash needs less")
         return plan
     largest = max(layers)
-    least = sum(fixed.values()) + MIN_RING_SLOTS * largest
+    copies = 2 if on_device else 1
+    least = sum(fixed.values()) + copies * MIN_RING_SLOTS * largest
     _refuse_beyond(budget, least, f"{MIN_RING_SLOTS} ring slots of {largest / MB:.1f} MB")
     if mode == "mmap":
         return _mapped(fixed, layers, budget)
-    split = _split(layers, None if budget is None else budget - sum(fixed.values()), engine.storage)
+    split = _split(layers, None if budget is None else (budget - sum(fixed.values())) // copies, engine.storage)
     pinned = sum(layers[index] for index in split.pinned)
-    return DramPlan(fixed | {"target_ring": split.ring_bytes, "target_pinned": pinned}, split, budget)
+    parts = _layer_parts({"target_ring": split.ring_bytes, "target_pinned": pinned}, on_device)
+    return DramPlan(fixed | parts, split, budget)
+
+
+def _device_parts(fixed: dict[str, int]) -> dict[str, int]:
+    """An accelerator computes with copies in its own memory, which is a phone's DRAM too. KV caches move there."""
+    weights = sum(fixed.get(name, 0) for name in ("target_output", "draft_weights", "draft_output"))
+    compute = sum(fixed.get(name, 0) for name in ("target_compute", "draft_compute"))
+    return {"device_weights": weights, "device_compute": STATIC_GRAPHS * compute}
+
+
+def _layer_parts(parts: dict[str, int], on_device: bool) -> dict[str, int]:
+    return parts | ({"device_layers": sum(parts.values())} if on_device else {})
 
 
 def _mapped(fixed: dict[str, int], layers: tuple[int, ...], budget: int | None) -> DramPlan:
@@ -110,25 +127,28 @@ def _refuse_beyond(budget: int | None, needed: int, what: str) -> None:
 
 def _fixed_parts(target: PackManifest, draft: PackManifest | None, n_ctx: int, trim: int) -> dict[str, int]:
     """What is there whatever the layers get. Embedding rows are read on demand, unless they double as output."""
-    parts = {"interpreter": INTERPRETER, "target_output": _resident_extents(target)}
+    parts = {"interpreter": INTERPRETER, "target_output": _globals(target) + _output(target)}
     parts |= {"target_kv": _kv(target.hyper, n_ctx), "target_compute": _compute(target.hyper, n_ctx)}
     if draft is not None:
-        parts["draft_weights"] = _resident_extents(draft) + sum(layer_sizes(draft))
+        parts["draft_weights"] = _globals(draft) + sum(layer_sizes(draft))
+        parts["draft_output"] = _trimmed(draft, trim) if trim else _output(draft)
         parts |= {"draft_kv": _kv(draft.hyper, n_ctx), "draft_compute": _compute(draft.hyper, n_ctx)}
-        parts |= {"draft_trimmed": _trimmed(draft, trim)} if trim else {}
     return parts
 
 
 def _trimmed(manifest: PackManifest, trim: int) -> int:
-    """Rows of the output projection once more (model.trimmed_output)."""
-    named = {spec.name: spec for spec in manifest.tensors}
-    spec = named.get("output.weight") or named["token_embd.weight"]
+    """Some rows of the output projection (model.trimmed_output); the others stay on flash."""
+    spec = manifest.output
     return min(trim, spec.shape[1]) * (spec.nbytes // spec.shape[1])
 
 
-def _resident_extents(manifest: PackManifest) -> int:
+def _globals(manifest: PackManifest) -> int:
+    return next(extent.nbytes for extent in manifest.extents if extent.name == "globals")
+
+
+def _output(manifest: PackManifest) -> int:
     sizes = {extent.name: extent.nbytes for extent in manifest.extents}
-    return sizes["globals"] + sizes.get("output", sizes["embedding"])
+    return sizes.get("output", sizes["embedding"])
 
 
 def layer_sizes(manifest: PackManifest) -> tuple[int, ...]:

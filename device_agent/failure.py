@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the storage, a quota or a limit takes no more
+
 
 class AgentFailure(Exception):
     """A job cannot go on. `kind` is one of the kinds that protocol.AgentError lists."""

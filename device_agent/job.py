@@ -11,6 +11,7 @@ from device_agent.engine.edge_recording import edge_traces
 from device_agent.engine.emission import Emission
 from device_agent.engine.engine import OnRound
 from device_agent.engine.outcome import RequestOutcome
+from device_agent.engine.state_recording import StateRecording
 from device_agent.examination import examined
 from device_agent.failure import AgentFailure
 from device_agent.job_folder import JobLog
@@ -18,6 +19,7 @@ from device_agent.measures import job_metrics, job_plan, job_tags
 from device_agent.protocol import (
     ENGINE_VERSION,
     PROTOCOL_VERSION,
+    STATES,
     EdgeTrace,
     JobResult,
     JobSpec,
@@ -45,7 +47,7 @@ def run_spec(folder: Path, spec: JobSpec, log: JobLog) -> JobResult:
                 return replace(_blank(spec), costs=costs, tags={"io_mode": session.weights.io_mode})
             _warm_up(spec, session, log)
             if spec.kind == "edges":
-                return replace(_blank(spec), edges=_edges(spec, session, log))
+                return replace(_blank(spec), edges=_edges(spec, session, log, folder))
             outcomes = [_request(spec, session, prompt, log) for prompt in spec.prompts]
             outcomes = examined(spec, session, outcomes, log)
             return _result(spec, session, outcomes, sampler, time.perf_counter() - started)
@@ -68,19 +70,23 @@ def _request(spec: JobSpec, session: Session, prompt: PromptSpec, log: JobLog) -
     return outcome
 
 
-def _edges(spec: JobSpec, session: Session, log: JobLog) -> tuple[EdgeTrace, ...]:
-    """Of prompts, one after another, until there were `max_rounds` rounds."""
+def _edges(spec: JobSpec, session: Session, log: JobLog, folder: Path) -> tuple[EdgeTrace, ...]:
+    """Of prompts, one after another, until there were `max_rounds` rounds; writes states.npz if states are wanted."""
     if session.draft is None:
         raise AgentFailure("bad_spec", "acceptance is calibrated with a draft model, and this job has none")
     found: list[EdgeTrace] = []
+    states = StateRecording(session.target, spec.state_layers)
     rounds = 0
     for prompt in spec.prompts:
         outcome = _request(spec, session, prompt, log)
-        found += edge_traces(session.draft, prompt, outcome)
+        traces = list(edge_traces(session.draft, prompt, outcome))
+        states.add(prompt, outcome, traces)
+        found += traces
         rounds += len(outcome.rounds)
         log.event("edges", request=prompt.id, rounds=rounds, of=spec.max_rounds, edges=len(found))
         if 0 < spec.max_rounds <= rounds:
             break
+    states.write(folder / STATES)
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""The files of one job folder (protocol.py says which): read the spec, append events and rounds, place the result."""
+"""The files of one job folder (`protocol` says which): read the spec, append events and rounds, place the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`probe`: what this machine offers the agent, as JSON facts."""
+"""`probe` and `flash`: what this machine offers the agent, as JSON facts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from device_agent.kernels import ggml
+from device_agent.kernels.binding import VERSION
+from device_agent.model.flash_probe import scratch_bandwidth
 from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION
+from device_agent.telemetry.sensors import sensors
 
 
 def probe(folder: Path) -> dict[str, Any]:
@@ -22,12 +24,19 @@ def probe(folder: Path) -> dict[str, Any]:
         "engine_version": ENGINE_VERSION,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "ggml": ggml.VERSION,
+        "ggml": VERSION,
         "machine": platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1_000_000,
         "o_direct": _o_direct(folder),
+        "sensors": sensors(),
     }
+
+
+def flash(folder: Path) -> dict[str, Any]:
+    """How fast a file in `folder` is read: `mb_s` (10^6 bytes a second) and `io_mode`. Raises AgentFailure, OSError."""
+    mb_s, io_mode = scratch_bandwidth(folder)
+    return {"mb_s": mb_s, "io_mode": io_mode}
 
 
 def _o_direct(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import traceback
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from device_agent.failure import AgentFailure
+from device_agent.failure import NO_ROOM, AgentFailure
 from device_agent.job import run_spec
 from device_agent.job_folder import JobLog, read_result, read_spec, write_result
 from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, AgentError, JobResult, JobSpec
@@ -60,7 +59,7 @@ def _described(error: Exception) -> AgentError:
     if isinstance(error, MemoryError):
         return AgentError("out_of_memory", f"out of memory: {error}", detail)
     if isinstance(error, OSError):
-        return AgentError("disk_full" if error.errno == errno.ENOSPC else "io_error", str(error), detail)
+        return AgentError("disk_full" if error.errno in NO_ROOM else "io_error", str(error), detail)
     return AgentError("engine_error", f"{type(error).__name__}: {error}", detail)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +12,14 @@ from device_agent.dram_plan import MB, DramPlan, layer_sizes, plan_dram
 from device_agent.engine.costs import FlashLoad
 from device_agent.engine.engine import Engine
 from device_agent.engine.strategy import Conditions
+from device_agent.model.contents import unchanged
 from device_agent.model.mapped_weights import MappedWeights, open_mapped
+from device_agent.model.native_pack import native_pack
 from device_agent.model.pack import open_pack
-from device_agent.model.transformer import Transformer, open_transformer
+from device_agent.model.transformer import Transformer
 from device_agent.model.weights import PackWeights, open_resident, open_streamed
-from device_agent.protocol import EngineSpec, JobSpec, PackManifest
+from device_agent.placing import DRAFTER, TARGET, Places, as_placed, choose_places, open_placed
+from device_agent.protocol import CostCalibration, EngineSpec, JobSpec, PackManifest
 
 
 @dataclass(frozen=True)
@@ -27,28 +30,53 @@ class Session:
     weights: PackWeights | MappedWeights  # the target's
     plan: DramPlan
     cap_mb_s: float | None  # flash bandwidth in force; None: the disk's own
+    places: Places
     costs: str  # the calibration of pass costs that is used, or that they were measured, and why
+    pass_costs: CostCalibration | None  # that calibration
 
 
 @contextmanager
 def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
-    """Raises AgentFailure: pack_corrupt, io_error, budget_too_small, bad_spec."""
+    """Raises AgentFailure: pack_corrupt, io_error, budget_too_small, bad_spec; pack_corrupt also at its end."""
     check_calibrations(spec)
+    if spec.kind != "decode":
+        spec = replace(spec, engine=_whole_vocabulary(spec.engine))
     packs = folder / spec.packs_dir
-    target_folder = packs / spec.target_pack
-    draft_folder = packs / spec.draft_pack if spec.draft_pack else None
-    draft_manifest = open_pack(draft_folder).manifest if draft_folder else None
-    target_manifest = open_pack(target_folder).manifest
+    target_folder = _as_computed(packs / spec.target_pack, spec.engine)
+    draft_folder = _as_computed(packs / spec.draft_pack, spec.engine, draft=True) if spec.draft_pack else None
+    packs_used = [open_pack(used) for used in dict.fromkeys((target_folder, draft_folder)) if used]
+    target_manifest, draft_manifest = packs_used[0].manifest, packs_used[-1].manifest if draft_folder else None
     plan = plan_dram(target_manifest, draft_manifest, _with_costs(spec, target_manifest))
-    cap = bandwidth_cap(spec)
+    cap, trimmed = bandwidth_cap(spec), spec.engine.drafting.trim_vocabulary > 0
     with ExitStack() as opened:
+        for used in packs_used:
+            opened.enter_context(unchanged(used))
         weights = _target_weights(spec, target_folder, plan, cap)
-        target = _opened(opened, weights, spec)
-        draft = _opened(opened, open_resident(draft_folder), spec) if draft_folder else None
+        opened.callback(weights.close)  # closing twice is harmless, and the kernels may refuse to open
+        drafter = open_resident(draft_folder, not trimmed) if draft_folder else None
+        if drafter:
+            opened.callback(drafter.close)
         costs = spec.costs if spec.costs and spec.costs.io_mode == weights.io_mode else None
+        places = choose_places(spec.engine, weights, drafter, costs, plan.parts)
+        target = opened.enter_context(closing(open_placed(weights, spec.engine, places, TARGET)))
+        draft = opened.enter_context(closing(open_placed(drafter, spec.engine, places, DRAFTER))) if drafter else None
+        costs = as_placed(costs, places) if costs else None
         conditions = replace(_conditions(spec, target, weights, plan, cap), costs=costs)
         engine = Engine(target, draft, spec.engine, spec.sampling, conditions)
-        yield Session(engine, target, draft, weights, plan, cap, _said_of_costs(spec, weights.io_mode))
+        said = _said_of_costs(spec, weights.io_mode)
+        yield Session(engine, target, draft, weights, plan, cap, places, said, costs)
+
+
+def _as_computed(pushed: Path, engine: EngineSpec, draft: bool = False) -> Path:
+    """The pack whose weights lie as this device's kernels want them."""
+    if not engine.repack or engine.placement != "cpu":  # other devices know no layout of the CPU's
+        return pushed
+    return native_pack(pushed, engine.drafting.requantize if draft else None)
+
+
+def _whole_vocabulary(engine: EngineSpec) -> EngineSpec:
+    """Calibrations are of the draft's whole output projection, whoever uses them."""
+    return replace(engine, drafting=replace(engine.drafting, trim_vocabulary=0))
 
 
 def bandwidth_cap(spec: JobSpec) -> float | None:
@@ -100,10 +128,3 @@ def _said_of_costs(spec: JobSpec, io_mode: str) -> str:
     if spec.costs.io_mode != io_mode:
         return f"measured: calibration {spec.costs.key} is for {spec.costs.io_mode} reading, this is {io_mode}"
     return spec.costs.key
-
-
-def _opened(stack: ExitStack, weights: PackWeights | MappedWeights, spec: JobSpec) -> Transformer:
-    stack.callback(weights.close)  # closing twice is harmless, and the kernels may refuse to open
-    model = open_transformer(weights, spec.engine.n_ctx, spec.engine.threads)
-    stack.callback(model.close)
-    return model

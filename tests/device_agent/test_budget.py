@@ -16,6 +16,7 @@ from device_agent.model.pack import open_pack
 from device_agent.model.weights import open_streamed
 from device_agent.protocol import (
     PROTOCOL_VERSION,
+    DraftingSpec,
     EngineSpec,
     JobResult,
     JobSpec,
@@ -89,6 +90,22 @@ def test_a_job_keeps_to_its_budget_under_a_limit(
     assert "void.peak_rss_mb" not in result.tags
     assert result.tags["exactness"].startswith("exact 8/8")
     assert 0 < result.metrics["pipeline_efficiency"] <= 1.05
+
+
+def test_a_trimmed_draft_keeps_its_whole_output_projection_out_of_dram(
+    tmp_path: Path, folder: Path, target: Path
+) -> None:
+    wordy = write_pack(folder, TinyModel("qwen2", "F32", n_layers=2, d_model=256, d_ff=256, padding=60_000))
+    whole = EngineSpec("chain", 3, n_ctx=256, threads=1)
+    trimmed = replace(whole, drafting=DraftingSpec(trim_vocabulary=256))
+    saved_mb = least_mb(target, wordy, whole) - least_mb(target, wordy, trimmed)
+    assert saved_mb > 60  # of a matrix of 62 MB
+    budget = least_mb(target, wordy, trimmed)
+    storage = StorageSpec(flash_bandwidth_mb_s=2000)
+    result = run_limited(tmp_path, target, wordy, replace(trimmed, storage=storage, dram_budget_mb=budget), budget)
+    assert result.ok, result.error
+    assert result.plan["draft_output_mb"] == 0.3
+    assert result.metrics["peak_rss_mb"] <= 1.1 * budget
 
 
 def test_the_limit_is_real(tmp_path: Path, target: Path, draft: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from device_agent.job_folder import read_result
 from device_agent.protocol import (
     ENGINE_VERSION,
     PROTOCOL_VERSION,
@@ -18,13 +17,11 @@ from device_agent.protocol import (
     DraftingSpec,
     EdgeCalibration,
     EngineSpec,
-    JobResult,
     JobSpec,
     PromptSpec,
     StorageSpec,
-    to_json,
 )
-from device_agent.run import run
+from tests.fakes.agent_jobs import ran
 from tests.fakes.packs import write_pack
 from tests.fakes.tiny_gguf import TinyModel
 
@@ -38,16 +35,6 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> JobSpec:
     target, draft = (write_pack(packs, TinyModel(n_layers=3, noise=noise)).name for noise in (0.0, 0.1))
     engine = EngineSpec("chain", 4, storage=StorageSpec("resident"), threads=1, n_ctx=128)
     return JobSpec(PROTOCOL_VERSION, "a", "t", target, draft, engine, PROMPTS, 24, (), packs_dir=str(packs))
-
-
-def ran(spec: JobSpec, folder: Path) -> JobResult:
-    folder.mkdir(exist_ok=True)
-    (folder / "spec.json").write_text(json.dumps(to_json(spec)))
-    (folder / "result.json").unlink(missing_ok=True)
-    run(folder)
-    result = read_result(folder)
-    assert result is not None
-    return result
 
 
 def costs(job: JobSpec, **changes: Any) -> CostCalibration:
@@ -97,7 +84,10 @@ def test_costs_are_measured_and_then_used(job: JobSpec, tmp_path: Path) -> None:
     assert max(mb_s for *_, mb_s in found.bandwidth_mb_s) < 55  # the cap holds while calibrating, too
     known = replace(found, key="c1", verify=CostTable(((1, 5.0), (8, 7.0))))
     used = ran(replace(lever(flash), costs=known), tmp_path / "used")
-    assert used.tags["costs"] == "c1"
+    assert (used.tags["costs"], used.tags["pipeline_model"]) == ("c1", "calibrated")
+    assert used.metrics["pipeline_efficiency"] > 5  # rounds of milliseconds against verification of seconds
+    assert used.plan["pass_costs"]["key"] == "c1"
+    assert used.plan["stream"]["mb_s"] == 50.0
     assert set(used.plan["verify_s_by_tokens"]) == {"1", "8"}
 
 

@@ -51,10 +51,23 @@ def test_resident_layers_and_a_draft_cost_their_bytes() -> None:
     assert resident.parts["target_layers"] == 40 * MB
     assert (resident.ring_slots, resident.pinned_layers) == (0, 4)
     drafted = plan_dram(MANIFEST, MANIFEST, flash())
-    assert drafted.parts["draft_weights"] == 41 * MB
+    assert drafted.parts["draft_weights"] + drafted.parts["draft_output"] == 41 * MB
     assert drafted.total > streamed.total + 41 * MB
 
 
 def test_longer_contexts_cost_more() -> None:
     short, long = (plan_dram(MANIFEST, None, replace(flash(), n_ctx=n)) for n in (128, 4096))
     assert long.parts["target_kv"] == 32 * short.parts["target_kv"]
+
+
+def test_what_an_accelerator_computes_with_lies_in_memory_twice() -> None:
+    engine = replace(flash(), placement="npu")
+    plan, on_cpu = plan_dram(MANIFEST, MANIFEST, engine), plan_dram(MANIFEST, MANIFEST, flash())
+    assert plan.parts["device_layers"] == 30 * MB
+    output = sum(plan.parts[name] for name in ("target_output", "draft_weights", "draft_output"))
+    assert plan.parts["device_weights"] == output
+    assert plan.total > on_cpu.total + output + 30 * MB
+    least = plan.total / MB - 20
+    assert plan_dram(MANIFEST, MANIFEST, replace(engine, dram_budget_mb=least)).ring_slots == 2
+    with pytest.raises(AgentFailure, match="is too small"):
+        plan_dram(MANIFEST, MANIFEST, replace(engine, dram_budget_mb=least - 1))

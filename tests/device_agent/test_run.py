@@ -1,12 +1,11 @@
 """The agent as it runs on a phone: a process, a job folder, files."""
 
+import hashlib
 import json
 import os
 import re
-import signal
+import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,62 +18,16 @@ from device_agent.protocol import (
     PROTOCOL_VERSION,
     EnergySpec,
     EngineSpec,
-    JobResult,
     JobSpec,
     PromptSpec,
     StorageSpec,
-    from_json,
     to_json,
 )
 from device_agent.run import run
-from device_agent.stop import stop
 from orchestrator.models.store import ModelStore, Pair
-from tests.fakes.tiny_pair import tiny_pair
+from tests.fakes.agent_jobs import AGENT, CHAIN, PLAIN, job, lines, result, tiny
 
-AGENT = [sys.executable, "-m", "device_agent"]
-CHAIN = EngineSpec(
-    "chain", 3, storage=StorageSpec("flash", flash_bandwidth_mb_s=50, chunk_kib=16), threads=1, n_ctx=256
-)
-PLAIN = EngineSpec(threads=1, n_ctx=256, storage=StorageSpec("resident"))
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelStore, Pair]:
-    return tiny_pair(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def job(tiny: tuple[ModelStore, Pair], tmp_path: Path) -> Callable[..., Path]:
-    """Writes a job folder: job(engine, **changes of the spec)."""
-    store, pair = tiny
-
-    def write(engine: EngineSpec = PLAIN, **changes: Any) -> Path:
-        spec = JobSpec(
-            version=PROTOCOL_VERSION,
-            attempt_id="a1",
-            trial_id="t1",
-            target_pack=pair.target_pack,
-            draft_pack=pair.draft_pack if engine.strategy == "chain" else None,
-            engine=engine,
-            prompts=(PromptSpec("p1", (1, 50, 60, 70)), PromptSpec("p2", (1, 99))),
-            max_new_tokens=12,
-            stop_token_ids=(),
-            packs_dir=str(store.packs),
-        )
-        folder = tmp_path / "job"
-        folder.mkdir(exist_ok=True)
-        (folder / "spec.json").write_text(json.dumps(to_json(replace(spec, **changes))))
-        return folder
-
-    return write
-
-
-def result(folder: Path) -> JobResult:
-    return from_json(JobResult, json.loads((folder / "result.json").read_text()))
-
-
-def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+__all__ = ["job", "tiny"]
 
 
 def test_a_process_turns_a_spec_into_a_result(job: Callable[..., Path]) -> None:
@@ -171,6 +124,7 @@ def test_a_spec_that_is_no_spec(tmp_path: Path) -> None:
     ("raised", "kind"),
     [
         (OSError(28, "No space left on device"), "disk_full"),
+        (OSError(27, "File too large"), "disk_full"),
         (OSError(5, "Input/output error"), "io_error"),
         (MemoryError(), "out_of_memory"),
         (RuntimeError("surprise"), "engine_error"),
@@ -191,74 +145,24 @@ def test_any_exception_is_a_result(
     assert "Traceback" in error.detail
 
 
-def test_a_corrupt_layer_found_while_decoding_is_named(
+def test_weights_that_are_no_numbers_are_named(
     job: Callable[..., Path], tiny: tuple[ModelStore, Pair], tmp_path: Path
 ) -> None:
-    """Right size, wrong bytes: NaN where weights should be."""
+    """The pack is as it was made, and was made with NaN where weights should be."""
     store, pair = tiny
-    packs = tmp_path / "packs"
-    packs.mkdir()
-    for name in {pair.target_pack, pair.draft_pack}:
-        (packs / name).mkdir()
-        for file in store.pack_dir(name).iterdir():
-            (packs / name / file.name).write_bytes(file.read_bytes())
-    chunk = packs / pair.target_pack / "layer.2.0.bin"
-    chunk.write_bytes(b"\xff" * chunk.stat().st_size)
-    folder = job(packs_dir=str(packs))
+    good, packs = store.pack_dir(pair.target_pack), tmp_path / "packs"
+    bad = b"\xff" * (good / "layer.2.0.bin").stat().st_size
+    old, new = (hashlib.sha256(data).hexdigest() for data in ((good / "layer.2.0.bin").read_bytes(), bad))
+    manifest = (good / "model.json").read_text().replace(old, new)
+    name = hashlib.sha256(manifest.encode()).hexdigest()
+    shutil.copytree(good, packs / name)
+    (packs / name / "model.json").write_text(manifest)
+    (packs / name / "layer.2.0.bin").write_bytes(bad)
+    folder = job(packs_dir=str(packs), target_pack=name)
     assert run(folder) == 1
     error = result(folder).error
     assert error is not None
     assert error.kind == "nan_logits"
-
-
-def started_as_on_a_phone(folder: Path) -> subprocess.Popen[bytes]:
-    """By a shell that leads its own process group and notes who it is."""
-    script = 'cut -d" " -f22 /proc/$$/stat >born; echo $$ >pid; "$@"; echo $? >rc'
-    command = ["sh", "-c", script, "sh", *AGENT, "run", str(folder)]
-    return subprocess.Popen(command, cwd=folder, start_new_session=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
-
-
-def decoding(folder: Path) -> bool:
-    file = folder / "rounds.jsonl"
-    return file.is_file() and file.stat().st_size > 0
-
-
-def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        os.sched_yield()
-
-
-LONG = replace(CHAIN, n_ctx=2048, storage=StorageSpec("flash", flash_bandwidth_mb_s=1.0, chunk_kib=16))
-
-
-def test_sigterm_in_mid_run_ends_cleanly_and_the_job_can_run_again(job: Callable[..., Path]) -> None:
-    folder = job(LONG, max_new_tokens=1500)
-    process = subprocess.Popen([*AGENT, "run", str(folder)])
-    until(lambda: decoding(folder), process)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 143
-    assert not (folder / "result.json").exists()
-    assert lines(folder / "events.jsonl")[-1]["data"]["kind"] == "terminated"
-    job(PLAIN)
-    assert run(folder) == 0
-
-
-def test_stop_ends_the_group_and_no_other(job: Callable[..., Path]) -> None:
-    folder = job(LONG, max_new_tokens=1500)
-    process = started_as_on_a_phone(folder)
-    until(lambda: decoding(folder), process)
-    born = (folder / "born").read_text()
-    (folder / "born").write_text("1")  # a stranger got the number
-    assert not stop(folder)
-    assert process.poll() is None
-    (folder / "born").write_text(born)
-    stopping = subprocess.Popen([*AGENT, "stop", str(folder)])
-    assert process.wait(20) != 0
-    assert stopping.wait(20) == 0
-    assert not stop(folder)
 
 
 def test_probe_says_what_this_machine_has(tmp_path: Path) -> None:
