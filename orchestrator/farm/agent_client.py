@@ -43,11 +43,11 @@ def run_attempt(
     except AttemptCancelled as error:
         outcome = failure(order, FailureKind.CANCELLED, error.message)
     except PhoneError as error:
-        outcome = failure(order, failure_kind(error.kind), error.message)
+        outcome = failure(order, failure_kind(error.kind), _with_remedy(error))
     except ModelError as error:  # this host's copy: no other phone would get a better one
-        outcome = failure(order, FailureKind.PACK_CORRUPT, ". ".join(filter(None, (error.message, error.remedy))))
+        outcome = failure(order, FailureKind.PACK_CORRUPT, _with_remedy(error))
     except LeverError as error:
-        outcome = failure(order, FailureKind.PROVISIONING, error.message)
+        outcome = failure(order, FailureKind.PROVISIONING, _with_remedy(error))
     return replace(outcome, attempt_wall_s=watch.age(), connection_losses=watch.losses)
 
 
@@ -61,6 +61,10 @@ def forget_attempt(order: AttemptOrder, connect: Connect) -> None:
     """Remove the job folder, once its outcome is recorded. Raises PhoneError."""
     with connect(order.device) as phone:
         job_folder.forget(phone, order.device.root, order.attempt_id)
+
+
+def _with_remedy(error: LeverError) -> str:
+    return ". ".join(filter(None, (error.message, error.remedy)))
 
 
 def _over_connections(watch: AttemptWatch, connect: Connect, store: PackStore, settings: Settings) -> AttemptOutcome:
@@ -111,7 +115,7 @@ def _follow(watch: AttemptWatch, phone: Transport) -> AttemptOutcome:
         watch.seen(state)
         if (outcome := _verdict(watch, phone, state)) is not None:
             return outcome
-        watch.cancelled.wait(watch.limits.poll)
+        watch.rest()
 
 
 def _verdict(watch: AttemptWatch, phone: Transport, state: JobState) -> AttemptOutcome | None:

@@ -13,6 +13,7 @@ from orchestrator.farm.event_tail import EventTail
 from orchestrator.farm.job_folder import JobState
 
 TELL_EVERY_S = 0.5  # provisioning progress
+SHARE = 0.05  # of a job's age, between two looks: no short job waits long to be collected
 
 
 class AttemptCancelled(LeverError): ...
@@ -22,7 +23,7 @@ class AttemptCancelled(LeverError): ...
 class Limits:
     """Seconds."""
 
-    poll: float = 0.5
+    poll: float = 0.5  # between two looks at a job, at most; a young one is looked at more often
     first_contact: float = 60.0  # a phone that never answers
     unreachable: float = 180.0  # lost, or no progress over one lost connection after another
     longest_backoff: float = 10.0
@@ -38,7 +39,7 @@ class AttemptWatch:
         self.tail = EventTail(order.device.root, order.attempt_id)
         self.losses = 0
         self._report = report
-        self._began = time.monotonic()
+        self._began = self._watched_since = time.monotonic()
         self._give_up_at = self._began + limits.first_contact
         self._deadline_at: float | None = None
         self._result_seen_at: float | None = None
@@ -47,6 +48,11 @@ class AttemptWatch:
 
     def age(self) -> float:
         return time.monotonic() - self._began
+
+    def rest(self) -> None:
+        """Until the next look at the job."""
+        age_s = time.monotonic() - self._watched_since
+        self.cancelled.wait(min(self.limits.poll, max(self.limits.poll / 10, SHARE * age_s)))
 
     def tell(self, kind: str, /, **data: object) -> None:
         self._report(Progress(self.order.attempt_id, kind, data))
@@ -78,6 +84,7 @@ class AttemptWatch:
         """The job was looked at: its clock starts with the first look at it, wherever it was started from."""
         self._moved()
         if self._deadline_at is None:
+            self._watched_since = time.monotonic() - max(0.0, state.age_s)
             self._deadline_at = time.monotonic() + self.order.deadline_s - max(0.0, state.age_s)
         if state.has_result and self._result_seen_at is None:
             self._result_seen_at = time.monotonic()

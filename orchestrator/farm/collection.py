@@ -14,8 +14,8 @@ from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind
 from orchestrator.farm import job_folder
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
+from orchestrator.farm.agent_end import cause, disk_full, is_full
 from orchestrator.farm.job_folder import JobState
-from orchestrator.farm.provisioning import free_bytes
 
 COMMAND_S = 20.0
 PULL_S = 120.0
@@ -23,9 +23,6 @@ RESULT_LIMIT = 16 << 20  # bytes
 ROUNDS_LIMIT = 64 << 20
 NODES_LIMIT = 256 << 20
 LOG_TAIL = 8192
-FULL = 1 << 20  # bytes: with less than that left a phone is full
-
-KILLED = {137: "killed (SIGKILL)", 143: "asked to end (SIGTERM)"}
 
 
 def failure(order: AttemptOrder, kind: FailureKind, message: str, log_tail: str = "") -> AttemptOutcome:
@@ -38,13 +35,16 @@ def collect(phone: Transport, order: AttemptOrder, state: JobState) -> AttemptOu
     """Outcome of an attempt that is over. Raises PhoneUnreachable: nothing is lost then, ask again."""
     log = log_of(phone, order)
     if not state.has_result:
-        return _without_result(phone, order, state, log)
+        job = job_folder.folder(order.device.root, order.attempt_id)
+        return failure(order, *cause(phone, order.device.root, job, state.exit_code, log), log)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             result = _result(order, _pulled(phone, order, "result.json", RESULT_LIMIT, Path(scratch)))
             rounds = _pulled(phone, order, "rounds.jsonl", ROUNDS_LIMIT, Path(scratch)).decode()
             nodes, note = _nodes(phone, order, Path(scratch))
         except ValueError as error:
+            if is_full(phone, order.device.root):
+                return failure(order, *disk_full(), log)
             return failure(order, FailureKind.BAD_RESULT, f"the agent's result cannot be used: {error}", log)
     if result["ok"]:
         return AttemptOutcome(
@@ -58,23 +58,6 @@ def log_of(phone: Transport, order: AttemptOrder) -> str:
     """The end of what the agent and its shell printed; empty when there is nothing."""
     job = quote(job_folder.folder(order.device.root, order.attempt_id))
     return phone.shell(f"tail -c {LOG_TAIL} {job}/log 2>/dev/null", COMMAND_S).stdout
-
-
-def _without_result(phone: Transport, order: AttemptOrder, state: JobState, log: str) -> AttemptOutcome:
-    if "No space left" in log or _full(phone, order):
-        return failure(order, FailureKind.DISK_FULL, "its storage ran full during the run", log)
-    code = state.exit_code
-    if code is None:
-        return failure(order, FailureKind.AGENT_VANISHED, "the agent's process is gone without a word", log)
-    if code in KILLED:
-        return failure(order, FailureKind.AGENT_KILLED, f"the agent was {KILLED[code]}", log)
-    last = log.strip().splitlines()[-1:] or ["it printed nothing"]
-    return failure(order, FailureKind.ENGINE_ERROR, f"the agent ended with exit code {code}: {last[0][:300]}", log)
-
-
-def _full(phone: Transport, order: AttemptOrder) -> bool:
-    result = phone.shell(f"df -P -k {quote(order.device.root)}", COMMAND_S)
-    return result.exit_code == 0 and free_bytes(result.stdout) < FULL
 
 
 def _pulled(phone: Transport, order: AttemptOrder, name: str, limit: int, scratch: Path) -> bytes:

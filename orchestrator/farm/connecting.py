@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias
 
 from orchestrator.entities import Device
-from orchestrator.errors import WrongPhone
+from orchestrator.errors import PhoneUnreachable, WrongPhone
 from orchestrator.farm import virtual_phones
 from orchestrator.farm.adb.connect import open_transport
 from orchestrator.farm.adb.contract import Transport
@@ -19,11 +20,12 @@ Connect: TypeAlias = Callable[[Device], Transport]
 """Opens a new connection to the phone; close it (context manager). Raises PhoneError."""
 
 
-def connector(settings: Settings) -> Connect:
-    """Connections as this farm host makes them: virtual phones of ours are started when they do not run."""
+def connector(settings: Settings, start: bool = True, timeout_s: float = CONNECT_S) -> Connect:
+    """Connections as this farm host makes them. `start`: virtual phones of ours that do not run are started; without,
+    they are unreachable."""
 
     def connect(device: Device) -> Transport:
-        transport = open_address(settings, live_address(settings, device))
+        transport = open_address(settings, live_address(settings, device, start), timeout_s)
         try:
             _check_serial(transport, device)
         except BaseException:
@@ -35,9 +37,9 @@ def connector(settings: Settings) -> Connect:
 
 
 def open_address(settings: Settings, address: str, timeout_s: float = CONNECT_S) -> Transport:
-    """Connected transport to `tcp:HOST:PORT` with this farm's ADB key. Raises PhoneUnauthorized when nobody allows the
-    key within `timeout_s`."""
-    transport = open_transport(address, settings.home / "adb" / "key")
+    """Connected transport to an address (adb/connect.py) with this farm's ADB key. Raises PhoneUnauthorized when nobody
+    allows the key within `timeout_s`."""
+    transport = open_transport(address, key_path(settings))
     try:
         transport.connect(timeout_s)
     except BaseException:
@@ -46,11 +48,22 @@ def open_address(settings: Settings, address: str, timeout_s: float = CONNECT_S)
     return transport
 
 
-def live_address(settings: Settings, device: Device) -> str:
-    """Where the phone listens now; a virtual phone's port changes when it restarts."""
-    if device.simulated and device.name in virtual_phones.names(settings):
+def key_path(settings: Settings) -> Path:
+    """The farm's own ADB key, mode 0600, made when it is first needed; its public part and the farm's adb server lie
+    beside it."""
+    return settings.home / "adb" / "key"
+
+
+def live_address(settings: Settings, device: Device, start: bool = True) -> str:
+    """Where the phone listens now; a virtual phone's port changes when it restarts. Raises PhoneUnreachable for one
+    that does not run and is not to be started."""
+    if not device.simulated or device.name not in virtual_phones.names(settings):
+        return device.address
+    if start:
         return virtual_phones.ensure_running(settings, device.name)
-    return device.address
+    if address := virtual_phones.address_of(settings, device.name):
+        return address
+    raise PhoneUnreachable(f"virtual phone {device.name} does not run", "Start the farm, which starts it: lever up")
 
 
 def read_serial(transport: Transport) -> str:

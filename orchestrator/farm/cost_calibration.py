@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from device_agent.protocol import PROTOCOL_VERSION, EngineSpec, JobSpec, StorageSpec, to_json
 from orchestrator.cost_key import cost_key
-from orchestrator.entities import Attempt, AttemptOrder, AttemptOutcome, Device, Progress
-from orchestrator.errors import ClaimLost, FarmError, PhoneError
+from orchestrator.entities import AttemptOrder, AttemptOutcome, Device, Progress
+from orchestrator.errors import FarmError, PhoneError
 from orchestrator.farm.agent_client import forget_attempt, run_attempt
 from orchestrator.farm.connecting import Connect
+from orchestrator.farm.holding import held
 from orchestrator.farm.parcel import PackStore
 from orchestrator.registry.contract import Registry
 from orchestrator.settings import Settings
 
-LEASE_S = 60.0
-RENEW_S = 15.0
 DEADLINE_S = 1800.0
 N_CTX = 1024
 
@@ -27,8 +26,8 @@ Run = Callable[[AttemptOrder, threading.Event], AttemptOutcome]
 """Runs an attempt to its end; the event cancels it."""
 
 
-def costs_job(target_pack: str, draft_pack: str, threads: int, mode: str) -> JobSpec:
-    engine = EngineSpec(storage=StorageSpec(mode), threads=threads, n_ctx=N_CTX)
+def costs_job(target_pack: str, draft_pack: str, threads: int, mode: str, placement: str = "cpu") -> JobSpec:
+    engine = EngineSpec(storage=StorageSpec(mode), placement=placement, threads=threads, n_ctx=N_CTX)
     return JobSpec(PROTOCOL_VERSION, "", "", target_pack, draft_pack, engine, (), 1, (), kind="costs")
 
 
@@ -37,7 +36,7 @@ def calibrate(device: Device, job: JobSpec, registry: Registry, run: Run) -> dic
     free or the agent failed."""
     key = cost_key(device, to_json(job))
     assert key is not None, "a costs job has a draft model"
-    with _reserved(device, registry) as (attempt, lost):
+    with held(device, registry, "calibrate") as (attempt, lost):
         job = replace(job, attempt_id=attempt.attempt_id, flash_profile_mb_s=_flash_cap(device))
         outcome = run(AttemptOrder(attempt.attempt_id, device, to_json(job), DEADLINE_S), lost)
     if outcome.result is None or not outcome.result.get("costs"):
@@ -61,31 +60,6 @@ def runner(connect: Connect, store: PackStore, settings: Settings, report: Calla
                 forget_attempt(order, connect)
 
     return run
-
-
-@contextmanager
-def _reserved(device: Device, registry: Registry) -> Iterator[tuple[Attempt, threading.Event]]:
-    """The phone is ours within the block; the event is set when that is over before."""
-    try:
-        held = registry.reserve(device.name, f"calibrate@{device.host}", LEASE_S)
-    except ClaimLost as error:
-        raise FarmError(f"phone {device.name} is not free: {error.message}", "Wait until it is, then again.") from error
-    done, lost = threading.Event(), threading.Event()
-    renewing = threading.Thread(target=_renew, args=(registry, held, done, lost), daemon=True)
-    renewing.start()
-    try:
-        yield held, lost
-    finally:
-        done.set()
-        renewing.join()
-        registry.release(held)
-
-
-def _renew(registry: Registry, held: Attempt, done: threading.Event, lost: threading.Event) -> None:
-    while not done.wait(RENEW_S):
-        if registry.renew([held], LEASE_S):
-            lost.set()
-            return
 
 
 def _flash_cap(device: Device) -> float | None:

@@ -6,8 +6,10 @@ import json
 import re
 from typing import Any
 
+from orchestrator.errors import CommandFailed
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.provisioning import run
+from orchestrator.farm.runtimes import HOST_PYTHON
 
 READ_S = 20.0
 COMMAND = "getprop; echo '>'; cat /proc/meminfo; echo '>'; ls -d /sys/devices/system/cpu/cpu[0-9]*"
@@ -16,17 +18,25 @@ SIMULATED = ("battery", "power", "temperature", "cpu", "flash_cap")  # what a vi
 
 
 def read_facts(phone: Transport) -> dict[str, Any]:
-    """Keys: serial, model, soc, abi, sdk, fingerprint, ram_mb, cores, runtime; for a virtual phone also profile,
-    profile_cores, flash_mb_s, power_model {idle_w, cpu_w_per_core, flash_j_per_gb} and simulated (labels).
+    """Keys: serial, model, soc, abi, abis, sdk, fingerprint, ram_mb, cores, runtime; for a virtual phone also profile,
+    userland, limits, profile_cores, flash_mb_s, power_model {idle_w, cpu_w_per_core, flash_j_per_gb} and simulated
+    (labels).
 
-    `runtime` is "host-python" for virtual phones and "none" as long as there is no bundle for a phone's ABI."""
-    properties, memory, cpus = run(phone, COMMAND, READ_S).split("\n>\n")
-    props = dict(PROPERTY.findall(properties))
+    `runtime` is "host-python" for virtual phones, else "none" until registration brings a bundle (equipment.py)."""
+    output = run(phone, COMMAND, READ_S)
+    if output.count("\n>\n") != 2:
+        raise CommandFailed(
+            f"getprop and /proc/meminfo came to {_clean(output)[:120]!r}: that is no Android shell",
+            "Check the address; restart the phone.",
+        )
+    properties, memory, cpus = output.split("\n>\n")
+    props = {key: _clean(value) for key, value in PROPERTY.findall(properties)}
     facts = {
         "serial": props.get("ro.serialno", ""),
         "model": props.get("ro.product.model", "unknown"),
         "soc": props.get("ro.soc.model") or props.get("ro.board.platform", "unknown"),  # ro.soc.*: since Android 12
         "abi": props.get("ro.product.cpu.abilist", "unknown").split(",")[0],
+        "abis": props.get("ro.product.cpu.abilist", "unknown").split(","),
         "sdk": _whole(props.get("ro.build.version.sdk", "")),
         "fingerprint": props.get("ro.build.fingerprint", ""),
         "ram_mb": _ram_mb(memory),
@@ -45,9 +55,16 @@ def _stated(props: dict[str, str]) -> dict[str, Any]:
         "ram_mb": int(props["ro.lever.ram_mb"]),
         "flash_mb_s": int(props["ro.lever.flash_mb_s"]),
         "power_model": json.loads(props["ro.lever.power_model"]),
-        "runtime": "host-python",
+        "userland": props.get("ro.lever.userland", "unknown"),  # mksh+toybox, as Android's, or the host's own
+        "limits": json.loads(props.get("ro.lever.limits", "{}")),  # how cores, memory and flash are held to the profile
+        "runtime": HOST_PYTHON,
         "simulated": list(SIMULATED),
     }
+
+
+def _clean(text: str) -> str:
+    """Without what a terminal would obey: the phone's words are shown to people."""
+    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def _ram_mb(meminfo: str) -> int:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
-from orchestrator.farm.provisioning import run
+from orchestrator.farm.agent_end import SIGNS
+from orchestrator.farm.provisioning import full_disk_named, run
 
 COMMAND_S = 20.0
 STOP_S = 45.0
@@ -40,6 +41,8 @@ echo "age $(( $(date +%s) - $(stat -c %Y started) ))"
 START = """
 [ -d started ] && exit 0
 mv -f spec.json.new spec.json || exit 1
+{ SIGNS; } >signs
+[ -s signs ] || { echo "signs: No space left"; exit 1; }
 mkdir started || exit 1
 trap "" HUP
 setsid sh -c 'cut -d" " -f22 /proc/$$/stat >born && echo $$ >pid && sh "$1" run "$PWD"
@@ -84,8 +87,9 @@ def start(phone: Transport, root: str, attempt_id: str, spec: bytes, runtime_has
     """Write spec.json and start the agent; a second call finds the first one's agent and leaves it alone."""
     job = folder(root, attempt_id)
     run(phone, f"mkdir -p {quote(job)}", COMMAND_S)
-    phone.push_bytes(spec, f"{job}/spec.json.new", COMMAND_S)
-    script = START.replace("AGENT_PATH", quote(f"../../runtime/{runtime_hash}/agent"))
+    with full_disk_named():
+        phone.push_bytes(spec, f"{job}/spec.json.new", COMMAND_S)
+    script = START.replace("SIGNS", SIGNS).replace("AGENT_PATH", quote(f"../../runtime/{runtime_hash}/agent"))
     run(phone, f"cd {quote(job)} || exit 1{script}", COMMAND_S)
 
 

@@ -7,9 +7,9 @@ import json
 from orchestrator.entities import AttemptOrder
 from orchestrator.farm import job_folder
 from orchestrator.farm.adb.contract import Transport
-from orchestrator.farm.bundle import host_python_bundle
 from orchestrator.farm.parcel import PackStore, Parcel, pack_parcel
 from orchestrator.farm.provisioning import Report, forget_verified, provision
+from orchestrator.farm.runtimes import runtime_for
 from orchestrator.settings import Settings
 
 
@@ -19,7 +19,7 @@ def prepare_and_start(
     """Idempotent: cut anywhere, it goes on where it was, and the agent is started once. Raises PhoneError, ModelError
     for a pack that the store does not have, or has damaged."""
     root = order.device.root
-    runtime = host_python_bundle(settings.home)
+    runtime = runtime_for(order.device.facts, settings.home)
     packs = packs_of(order, store)
     job_folder.sweep(phone, root, keep=order.attempt_id)
     provision(phone, root, [runtime, *packs], report)

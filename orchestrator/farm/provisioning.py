@@ -21,7 +21,8 @@ SLOWEST_PUSH = 1_000_000  # bytes/s: slower than that is a broken link
 SLOWEST_HASH = 20_000_000  # bytes/s
 RESERVE = 64_000_000  # bytes that a job may write beside the packs
 PUSHES = 3  # of one chunk that arrives damaged
-FREE_SOME = "Free some space on the phone."
+NO_ROOM = ("No space left", "Disk quota exceeded", "File too large")  # the storage, a quota or a limit takes no more
+FREE_SOME = "Free some space on the phone, e.g. of packs that nobody needs: lever phones gc"
 
 Report = Callable[[int, int], None]
 """Bytes that are on the phone, and bytes in all."""
@@ -60,9 +61,11 @@ def provision(phone: Transport, root: str, parcels: Sequence[Parcel], report: Re
 
 
 def listing(phone: Transport, root: str, parcels: Sequence[Parcel]) -> tuple[list[Holding], int]:
-    """What the phone has of each parcel, and its free bytes: one round trip, and the root folder exists after it."""
+    """What the phone has of each parcel, and its free bytes: one round trip, and the root folder exists after it. Those
+    that are verified count as used now (garbage.py)."""
     shows = "; ".join(
-        f"echo '>' {quote(p.path)}; [ -f {quote(p.path)}/verified ] && echo verified; "
+        f"echo '>' {quote(p.path)}; "
+        f"[ -f {quote(p.path)}/verified ] && touch {quote(p.path)}/verified && echo verified; "
         f"[ -d {quote(p.path)} ] && (cd {quote(p.path)} && stat -c '%s %n' * 2>/dev/null)"
         for p in parcels
     )
@@ -91,18 +94,19 @@ def run(phone: Transport, command: str, timeout_s: float) -> str:
     result = phone.shell(command, timeout_s)
     if result.exit_code == 0:
         return result.stdout
-    with _full_disk_named():
+    with full_disk_named():
         raise CommandFailed(
             f"the phone answered {result.exit_code} to `{command[:120]}`: {result.stdout.strip()[-300:]}"
         )
 
 
 @contextmanager
-def _full_disk_named() -> Iterator[None]:
+def full_disk_named() -> Iterator[None]:
+    """Raises PhoneDiskFull for what the phone refused for want of room."""
     try:
         yield
     except CommandFailed as error:
-        if "No space left" in error.message:
+        if any(words in error.message for words in NO_ROOM):
             raise PhoneDiskFull(f"the phone's storage is full: {error.message}", FREE_SOME) from error
         raise
 
@@ -161,7 +165,7 @@ def _push(
     )
     check_size(parcel, file)
     for _ in range(PUSHES):
-        with _full_disk_named():
+        with full_disk_named():
             phone.push(
                 parcel.folder / file.name,
                 f"{folder}/{part}",

@@ -10,28 +10,38 @@ from typing import Any
 from orchestrator.entities import Device, DeviceState
 from orchestrator.errors import UsageError, WrongPhone
 from orchestrator.farm import virtual_phones
+from orchestrator.farm.runtimes import HOST_PYTHON
 from orchestrator.settings import Settings
 
 HOST_PORT = re.compile(r"(?P<host>[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
-HINT = "Use virtual:PROFILE, e.g. virtual:oneplus12, or HOST:PORT, e.g. 192.168.1.20:5555."
+SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+HINT = (
+    "Use virtual:PROFILE, e.g. virtual:oneplus12; HOST:PORT, e.g. 192.168.1.20:5555; usb:SERIAL, as `lever phones "
+    "discover` lists it; or wireless:HOST:PORT, after `lever phones pair`."
+)
 
 
 @dataclass(frozen=True)
 class Target:
     profile: str | None  # of a virtual phone of ours
-    address: str = ""  # tcp:HOST:PORT of any other phone
+    address: str = ""  # tcp:HOST:PORT, wireless:HOST:PORT or usb:SERIAL of any other phone
 
 
 def parse_target(text: str) -> Target:
     """Raises UsageError saying what can be typed."""
     if text.startswith("virtual:"):
         return Target(virtual_phones.checked_profile(text.removeprefix("virtual:")))
-    match = HOST_PORT.fullmatch(text.removeprefix("tcp:"))
-    if match is None or match["host"] == "usb":
-        raise UsageError(f"{text!r} is neither virtual:PROFILE nor HOST:PORT", HINT)
+    if text.startswith("usb:"):
+        if not SERIAL.fullmatch(text.removeprefix("usb:")):
+            raise UsageError(f"{text!r}: that is not a serial number", HINT)
+        return Target(None, text)
+    kind = "wireless" if text.startswith("wireless:") else "tcp"
+    match = HOST_PORT.fullmatch(text.removeprefix(f"{kind}:"))
+    if match is None:
+        raise UsageError(f"{text!r} is none of virtual:PROFILE, HOST:PORT, usb:SERIAL and wireless:HOST:PORT", HINT)
     if not 1 <= int(match["port"]) <= 65535:
         raise UsageError(f"{match['port']} is not a TCP port", HINT)
-    return Target(None, f"tcp:{match['host']}:{int(match['port'])}")
+    return Target(None, f"{kind}:{match['host']}:{int(match['port'])}")
 
 
 def free_name(base: str, devices: Sequence[Device]) -> str:
@@ -51,12 +61,17 @@ def identify(
     """The device that answered at `address` with `facts` (its serial is taken out of them). Raises WrongPhone when the
     name or the address belongs to another phone, or the phone is registered under another name."""
     serial = str(facts.pop("serial"))
-    virtual = facts["runtime"] == "host-python"
+    if not serial:
+        raise WrongPhone(
+            f"the phone at {address.removeprefix('tcp:')} tells no serial number (ro.serialno)",
+            "Restart the phone; without a serial number it could not be told from another one.",
+        )
+    virtual = facts["runtime"] == HOST_PYTHON
     known = next((device for device in devices if device.serial == serial), None)
     name = name or (known.name if known else free_name(facts.get("profile") or facts["model"], devices))
     for device in _in_use(devices):
         _check_other(device, serial, name, address)
-    kind = "virtual" if virtual else "tcp"
+    kind = "virtual" if virtual else address.partition(":")[0]
     tags = known.tags if known else ()
     return Device(name, address, kind, settings.host, serial, root, facts=facts, tags=tags)
 

@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from orchestrator.entities import (
     AttemptState,
@@ -19,21 +21,28 @@ from orchestrator.entities import (
     FailureKind,
     FarmEvent,
     Sweep,
+    TrialSpec,
     TrialState,
 )
 from orchestrator.errors import ClaimLost, LeaseLost, RegistryError, UnknownName
 from orchestrator.registry.contract import Registry
 from orchestrator.registry.memory import MemoryRegistry
-from orchestrator.registry.sql import open_registry
+from orchestrator.registry.models import LeaseRow
+from orchestrator.registry.sql import SqlRegistry, open_registry
 from tests.fakes import farm
 from tests.fakes.farm import PHONE
 
 Backend = Callable[[], Registry]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    made = MemoryRegistry() if request.param == "memory" else open_registry(f"sqlite:///{tmp_path / 'registry.db'}")
+    if request.param == "memory":
+        made: Registry = MemoryRegistry()
+    elif request.param == "sqlite":
+        made = open_registry(f"sqlite:///{tmp_path / 'registry.db'}")
+    else:
+        made = open_registry(request.getfixturevalue("postgres_url"))
     made.put_device(farm.phone())
     yield made
     made.close()
@@ -44,6 +53,18 @@ def kinds(registry: Registry, sweep_id: str | None = None) -> list[str]:
 
 
 # --- phones
+
+
+def test_wanted_packs_are_those_of_trials_that_wait_or_run(registry: Registry) -> None:
+    def spec(name: str, target: str, draft: str | None) -> TrialSpec:
+        made = farm.trial(name)
+        return dataclasses.replace(made, job={**made.job, "target_pack": target, "draft_pack": draft})
+
+    specs = [spec("done", "old", "odd"), spec("running", "T", None), spec("waiting", "T", "D")]
+    registry.submit(Sweep("id-s", "s"), specs)
+    farm.finish(registry, "done")
+    farm.run(registry, "running")
+    assert registry.wanted_packs() == {"T", "D"}
 
 
 def test_a_phone_comes_back_as_it_was_put(registry: Registry) -> None:
@@ -77,6 +98,42 @@ def test_a_state_is_noted_once(registry: Registry) -> None:
     registry.set_device_state(PHONE, DeviceState.OFFLINE, "no answer")
     assert registry.device(PHONE).state_reason == "no answer"
     assert [e.data for e in registry.events()[1:]] == [{"state": "offline", "reason": "no answer"}]
+
+
+def test_a_state_is_only_left_for_another_from_where_it_was_seen(registry: Registry) -> None:
+    registry.set_device_state(PHONE, DeviceState.RETIRED, "sold")
+    assert not registry.set_device_state(PHONE, DeviceState.READY, "", only_from=(DeviceState.READY, DeviceState.BUSY))
+    assert registry.device(PHONE).state is DeviceState.RETIRED
+    assert registry.set_device_state(PHONE, DeviceState.READY, "", only_from=(DeviceState.RETIRED,))
+    assert registry.set_device_state(PHONE, DeviceState.OFFLINE, "", only_from=(DeviceState.BUSY,)), "ready is stored"
+
+
+def test_a_phones_history_has_reasons_and_times(registry: Registry) -> None:
+    registry.put_device(farm.phone("other"))
+    for state, reason in (
+        (DeviceState.OFFLINE, "no answer"),
+        (DeviceState.OFFLINE, "refused"),
+        (DeviceState.READY, ""),
+    ):
+        registry.set_device_state(PHONE, state, reason)
+    registry.add_event(FarmEvent("progress", device=PHONE))
+    found = registry.device_history(PHONE, 3)
+    assert [(e.data["state"], e.data["reason"]) for e in found] == [
+        ("ready", ""),
+        ("offline", "refused"),
+        ("offline", "no answer"),
+    ]
+    assert found[0].at
+    assert abs(registry.device(PHONE).state_since - found[0].at.timestamp()) < 60
+    with pytest.raises(UnknownName):
+        registry.device_history("nobody", 3)
+
+
+def test_a_new_reason_does_not_make_a_state_younger(registry: Registry) -> None:
+    registry.set_device_state(PHONE, DeviceState.OFFLINE, "no answer")
+    since = registry.device(PHONE).state_since
+    registry.set_device_state(PHONE, DeviceState.OFFLINE, "refused")
+    assert registry.device(PHONE).state_since == since > 0
 
 
 def test_a_leased_phone_is_busy_and_only_while_it_is(registry: Registry) -> None:
@@ -179,6 +236,36 @@ def test_a_long_queue_for_one_phone_hides_nothing_from_others(registry: Registry
     assert [t.spec.trial_id for t in registry.waiting(1, [])] == ["any1", "soc1"]
 
 
+def test_the_whole_queue_names_who_wants_each_trial(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", sweep="first")
+    farm.submit(registry, "t2", "t3", "t4", sweep="second")
+    farm.run(registry, "t3")
+
+    def queue(*args: Any, **kwargs: Any) -> list[tuple[str, str]]:
+        return [(one.trial.spec.trial_id, one.sweep_id) for one in registry.queue(*args, **kwargs)]
+
+    everything = [("t1", "id-first"), ("t2", "id-first"), ("t4", "id-second")]
+    assert queue() == everything
+    assert queue(sweep_id="id-second") == everything[1:]
+    assert queue(["t4", "t3", "t1"]) == [everything[0], everything[2]]
+    assert registry.queue_length() == 3
+    numbers = [one.number for one in registry.queue()]
+    assert numbers == sorted(set(numbers))
+    assert all(one.trial.spec.job == {} and one.trial.spec.config for one in registry.queue())
+    registry.cancel("id-first")
+    assert queue() == [("t2", "id-second"), ("t4", "id-second")]
+
+
+def test_how_long_trials_lasted_is_known_of_the_last_ones(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2", "t3", "t4")
+    farm.finish(registry, "t1")
+    farm.finish(registry, "t2", farm.failed, "failed")
+    farm.finish(registry, "t3")
+    labels = registry.trial("t3").spec.labels
+    assert registry.lasted(9) == [(labels, PHONE, 2.5)] * 2
+    assert len(registry.lasted(1)) == 1
+
+
 def test_reasons_are_kept_while_a_trial_waits(registry: Registry) -> None:
     farm.submit(registry, "t1", "t2")
     farm.run(registry, "t2")
@@ -218,6 +305,44 @@ def test_a_done_trial_is_underived_until_it_was_compared(registry: Registry) -> 
     registry.set_derived("t1", {}, {})
     (left,) = registry.underived(9)
     assert left.result is not None
+
+
+def test_a_rerun_measures_anew_and_keeps_what_was_known(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    first = farm.finish(registry, "t1")
+    again = registry.submit(Sweep("id-s", "s"), [farm.trial("t1"), farm.trial("t2")], rerun=True)
+    assert (again.queued, again.reused, again.in_progress) == (("t1",), (), ("t2",))
+    waiting = registry.trial("t1")
+    assert (waiting.state, waiting.result, waiting.attempts) == (TrialState.WAITING, None, 1)
+    assert registry.underived(9) == []
+    (note,) = (e for e in registry.events() if e.kind == "trial_rerun")
+    assert (note.attempt_id, note.data["metrics"]) == (first.attempt_id, {"tpot_s": 0.5})
+    second = farm.run(registry, "t1")
+    registry.finish_attempt(second, farm.done(second, tpot_s=0.25), TrialState.DONE, charged=False)
+    assert (registry.trial("t1").result or {})["metrics"] == {"tpot_s": 0.25}
+    assert [t.spec.trial_id for t in registry.underived(9)] == ["t1"]
+    assert len(registry.attempts("t1")) == 2
+
+
+def test_a_rerun_that_fails_shows_no_older_result(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    farm.finish(registry, "t1")
+    registry.submit(Sweep("id-s", "s"), [farm.trial("t1")], rerun=True)
+    farm.finish(registry, "t1", farm.failed, "failed")
+    assert (registry.trial("t1").state, registry.trial("t1").result) == (TrialState.FAILED, None)
+    assert farm.submit(registry, "t1").queued == ("t1",)
+
+
+def test_unfinished_sweeps_are_listed_oldest_first(registry: Registry) -> None:
+    farm.submit(registry, "t1", sweep="one")
+    farm.submit(registry, "t2", sweep="two")
+    farm.submit(registry, "t1", "t2", sweep="three")
+    assert [s.name for s in registry.unfinished()] == ["one", "two", "three"]
+    farm.finish(registry, "t1")
+    assert [s.name for s in registry.unfinished()] == ["two", "three"]
+    registry.cancel("two")
+    registry.cancel("three")
+    assert registry.unfinished() == []
 
 
 # --- cancelling
@@ -265,6 +390,42 @@ def test_a_cancelled_sweep_can_be_submitted_again(registry: Registry) -> None:
     assert kinds(registry, "id-s").count("sweep_finished") == 1  # of the cancelling
     farm.finish(registry, "t2")
     assert kinds(registry, "id-s").count("sweep_finished") == 2
+
+
+def limited(registry: Registry, name: str, most: int | None, *trial_ids: str) -> None:
+    registry.submit(Sweep(f"id-{name}", name, max_failures=most), [farm.trial(t) for t in trial_ids])
+
+
+def test_so_many_failures_cancel_the_rest_of_the_sweep_and_of_no_other(registry: Registry) -> None:
+    limited(registry, "strict", 2, "t1", "t2", "t3", "t4")
+    limited(registry, "patient", None, "t1", "t3")
+    farm.finish(registry, "t1", farm.failed, "failed")
+    assert registry.counts("id-strict") == {TrialState.FAILED: 1, TrialState.WAITING: 3}
+    farm.finish(registry, "t2", farm.failed, "failed")
+    assert [t.state.value for t in registry.trials("id-strict")] == ["failed", "failed", "waiting", "cancelled"]
+    assert kinds(registry, "id-strict").count("sweep_cancelled") == 1
+    assert [s.name for s in registry.unfinished()] == ["strict", "patient"]
+    farm.finish(registry, "t3")
+    assert registry.unfinished() == []
+
+
+def test_failures_count_anew_when_their_trials_are_submitted_again(registry: Registry) -> None:
+    limited(registry, "strict", 2, "t1", "t2", "t3")
+    farm.finish(registry, "t1", farm.failed, "failed")
+    limited(registry, "strict", 2, "t1", "t2", "t3")
+    farm.finish(registry, "t2", farm.failed, "failed")
+    assert registry.counts("id-strict") == {TrialState.FAILED: 1, TrialState.WAITING: 2}
+    assert registry.sweep("strict").max_failures == 2
+
+
+def test_what_runs_is_asked_to_stop_when_too_much_failed(registry: Registry) -> None:
+    registry.put_device(farm.phone("pixel8"))
+    specs = [farm.trial("t1"), farm.trial("t2", device="pixel8"), farm.trial("t3")]
+    registry.submit(Sweep("id-s", "s", max_failures=1), specs)
+    farm.run(registry, "t2", "pixel8")
+    farm.finish(registry, "t1", farm.failed, "failed")
+    assert [a.cancel_requested for a in registry.running()] == [True]
+    assert registry.trial("t3").state is TrialState.CANCELLED
 
 
 # --- phones held for something else, and what passes cost there
@@ -449,6 +610,78 @@ def test_a_phone_whose_lease_expired_is_free_and_the_trial_waits_uncharged(regis
         registry.finish_attempt(lost, farm.done(lost), TrialState.DONE, charged=False)
 
 
+def test_timed_runs_share_no_host(registry: Registry) -> None:
+    registry.put_device(farm.phone("pixel8"))
+    registry.put_device(farm.phone("elsewhere", host="there"))
+    alone: dict[str, Any] = {"schedule": {"exclusive_host": True}}
+    specs = [farm.trial(t, device=None, **alone) for t in ("timed1", "timed2")] + [farm.trial("loose", device=None)]
+    registry.submit(Sweep("id-s", "s"), specs)
+    timed = farm.run(registry, "timed1")
+    for other in ("timed2", "loose"):
+        with pytest.raises(ClaimLost, match=f"{PHONE} is at work on host here"):
+            farm.run(registry, other, "pixel8")
+    farm.run(registry, "timed2", "elsewhere")
+    registry.finish_attempt(timed, farm.done(timed), TrialState.DONE, charged=False)
+    farm.run(registry, "loose", "pixel8")
+    with pytest.raises(ClaimLost, match="pixel8 is at work"):
+        registry.reserve(PHONE, "me", 60.0)
+
+
+def test_cabled_phones_share_nothing(registry: Registry) -> None:
+    for name in ("left", "right"):
+        registry.put_device(dataclasses.replace(farm.phone(name), kind="tcp"))
+    alone: dict[str, Any] = {"schedule": {"exclusive_host": True}}
+    registry.submit(Sweep("id-s", "s"), [farm.trial(name, device=name, **alone) for name in ("left", "right")])
+    farm.run(registry, "left", "left")
+    farm.run(registry, "right", "right")
+
+
+def jump(registry: Registry, seconds: float) -> None:
+    """What the registry's clock being set forward (back, if negative) does to the leases that it gave."""
+    if isinstance(registry, MemoryRegistry):
+        for lease in registry._leases.values():
+            lease.until -= seconds
+    else:
+        assert isinstance(registry, SqlRegistry)
+        with registry._db.write() as session:
+            session.execute(update(LeaseRow).values(expires_at=LeaseRow.expires_at - seconds))
+
+
+def test_a_clock_set_forward_costs_at_most_the_lease(registry: Registry) -> None:
+    farm.submit(registry, "t1", "t2")
+    mine = farm.run(registry, "t1")
+    jump(registry, 86_400)
+    assert registry.running()[0].lease_expired
+    assert registry.renew([mine], 60) == []  # nobody took it: still ours
+    assert not registry.running()[0].lease_expired
+    jump(registry, 86_400)
+    theirs = registry.adopt(mine.attempt_id, "other", 60)
+    assert registry.renew([mine], 60) == [mine.attempt_id]
+    with pytest.raises(LeaseLost):
+        registry.finish_attempt(mine, farm.done(mine), TrialState.DONE, charged=False)
+    registry.finish_attempt(theirs, farm.done(theirs), TrialState.DONE, charged=False)
+    assert registry.trial("t1").attempts == 1
+
+
+def test_a_clock_set_back_makes_no_lease_endless(registry: Registry) -> None:
+    farm.submit(registry, "t1")
+    lost = farm.run(registry, "t1")
+    jump(registry, -30)
+    assert not registry.running()[0].lease_expired
+    jump(registry, -86_400)
+    assert registry.running()[0].lease_expired
+    assert registry.adopt(lost.attempt_id, "other", 60).owner == "other"
+    registry.renew(registry.running(), 60)
+    assert not registry.running()[0].lease_expired
+
+
+def test_a_reservation_is_not_endless_either(registry: Registry) -> None:
+    registry.reserve(PHONE, "me", 60)
+    jump(registry, -86_400)
+    assert registry.device(PHONE).state is DeviceState.READY
+    registry.reserve(PHONE, "other", 60)
+
+
 def test_recent_attempts_begin_anew_after_quarantine(registry: Registry) -> None:
     farm.submit(registry, "t1", "t2", "t3")
     farm.finish(registry, "t1", farm.failed, "failed")
@@ -570,6 +803,26 @@ def test_one_of_many_claimers_wins(registry: Registry) -> None:
     with ThreadPoolExecutor(len(phones)) as pool:
         assert sum(pool.map(claim, phones)) == 1
     assert len(registry.running()) == 1
+
+
+def test_many_claimers_put_one_timed_run_on_a_host(registry: Registry) -> None:
+    phones = [f"p{i}" for i in range(6)]
+    for name in phones:
+        registry.put_device(farm.phone(name))
+    alone: dict[str, Any] = {"schedule": {"exclusive_host": True}}
+    registry.submit(Sweep("id-s", "s"), [farm.trial(name, device=name, **alone) for name in phones])
+    start = threading.Barrier(len(phones))
+
+    def claim(phone: str) -> bool:
+        start.wait(30)
+        try:
+            farm.run(registry, phone, phone)
+        except ClaimLost:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(phones)) as pool:
+        assert sum(pool.map(claim, phones)) == 1
 
 
 def test_merging_from_many_threads_loses_nothing(registry: Registry) -> None:

@@ -7,37 +7,27 @@ adb-shell's own TCP class ignores how much send() took (pushes over a real netwo
 from __future__ import annotations
 
 import socket
-import time
 
 from adb_shell.transport.base_transport import BaseTransport
+
+from orchestrator.farm.adb.deadline import Deadline
+from orchestrator.farm.adb.faults import DeadlinePassed, LinkDown
 
 _HANDSHAKE_BYTES = 1 << 14
 
 
-class LinkDown(Exception):
-    """The phone hung up, or never answered; str() says how."""
-
-
-class DeadlinePassed(Exception):
-    """The operation's time is up."""
-
-
 class TcpLink(BaseTransport):  # type: ignore[misc]  # adb-shell has no types
-    """Timeouts that adb-shell passes are ignored: `allow(seconds)` counts, for all waits of an operation together."""
+    """Timeouts that adb-shell passes are ignored: the deadline counts."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
+    def __init__(self, host: str, port: int, deadline: Deadline) -> None:
+        self._host, self._port, self._deadline = host, port, deadline
         self._socket: socket.socket | None = None
-        self._deadline = 0.0
         self.handshake = bytearray()  # the first bytes that arrive: adb-shell forgets the banner
-
-    def allow(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
 
     def connect(self, _transport_timeout_s: float | None) -> None:
         self.handshake.clear()
         try:
-            self._socket = socket.create_connection((self._host, self._port), timeout=self._remaining())
+            self._socket = socket.create_connection((self._host, self._port), timeout=self._deadline.left())
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except TimeoutError as error:
             raise DeadlinePassed from error
@@ -76,11 +66,5 @@ class TcpLink(BaseTransport):  # type: ignore[misc]  # adb-shell has no types
     def _timed(self) -> socket.socket:
         if self._socket is None:
             raise LinkDown("not connected")
-        self._socket.settimeout(self._remaining())
+        self._socket.settimeout(self._deadline.left())
         return self._socket
-
-    def _remaining(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise DeadlinePassed
-        return left

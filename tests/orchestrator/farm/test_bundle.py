@@ -30,6 +30,6 @@ def test_hash_is_the_manifest_s_and_the_manifest_names_all_files(tmp_path: Path)
 def test_carries_the_agent_and_not_the_phone(tmp_path: Path) -> None:
     bundle = host_python_bundle(tmp_path)
     names = zipfile.ZipFile(bundle.folder / "device_agent.zip").namelist()
-    assert "device_agent/protocol.py" in names
+    assert "device_agent/protocol/jobs.py" in names
     assert "device_agent/engine/__init__.py" in names
-    assert not [name for name in names if "virtual" in name or "__pycache__" in name]
+    assert not [name for name in names if "/virtual/" in name or "__pycache__" in name]

@@ -39,6 +39,7 @@ def test_a_real_phone_from_before_android_12() -> None:
         "model": "SM-G991B",
         "soc": "lahaina",
         "abi": "arm64-v8a",
+        "abis": ["arm64-v8a", "armeabi-v7a", "armeabi"],
         "sdk": 30,
         "fingerprint": "samsung/o1sxeea/o1s:11/RP1A/G991B:user/release-keys",
         "ram_mb": 7466,

@@ -7,7 +7,7 @@ import gzip
 import json
 import shutil
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,20 @@ from device_agent.protocol import (
     PROTOCOL_VERSION,
     EngineSpec,
     JobSpec,
-    PackManifest,
     PromptSpec,
     StorageSpec,
-    from_json,
     to_json,
 )
 from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
 from orchestrator.farm.agent_client import run_attempt
 from orchestrator.farm.attempt_watch import Limits
+from orchestrator.farm.self_test import Shelf
 from orchestrator.settings import Settings
 from tests.fakes.bench import Bench
 from tests.fakes.packs import write_pack
 from tests.fakes.tiny_gguf import TinyModel
 
 QUICK = Limits(poll=0.05)
-
-
-@dataclass
-class Packs:
-    root: Path
-
-    def pack_dir(self, pack_hash: str) -> Path:
-        return self.root / pack_hash
-
-    def manifest(self, pack_hash: str) -> PackManifest:
-        return from_json(PackManifest, json.loads((self.root / pack_hash / "model.json").read_bytes()))
 
 
 @pytest.fixture
@@ -74,7 +62,7 @@ class Following:
         self.progress: list[Progress] = []
 
     def run(self, job: AttemptOrder) -> AttemptOutcome:
-        packs, cancelled = Packs(self.pack.parent), threading.Event()
+        packs, cancelled = Shelf(self.pack.parent), threading.Event()
         return run_attempt(job, self.bench.connect, packs, self.settings, self._report, cancelled, QUICK)
 
     def _report(self, progress: Progress) -> None:

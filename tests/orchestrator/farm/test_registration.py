@@ -15,13 +15,14 @@ from orchestrator.errors import (
     LeverError,
     PhoneUnauthorized,
     PhoneUnreachable,
-    ProvisioningFailed,
+    PhoneUnsuitable,
     UsageError,
     WrongPhone,
 )
-from orchestrator.farm import connecting, registration, virtual_phones
-from orchestrator.farm.registration import Step, register
+from orchestrator.farm import connecting, equipment, registration, runtimes, virtual_phones
+from orchestrator.farm.registration import register
 from orchestrator.farm.retirement import retire
+from orchestrator.farm.steps import Step
 from orchestrator.farm.targets import free_name, identify, parse_target
 from orchestrator.registry.contract import Registry
 from orchestrator.registry.memory import MemoryRegistry
@@ -30,7 +31,8 @@ from tests.fakes.bench import ROOT, Bench
 from tests.fakes.shell_agent import shell_agent
 
 PROBE = {"protocol_version": 1, "engine_version": "0.1.0", "python": "3.11", "ggml": "0.15", "o_direct": True}
-STEPS = ["connect", "answer", "facts", "space", "runtime", "self-test", "flash"]
+STEPS = ["connect", "answer", "facts", "space", "runtime", "self-test", "flash", "sensors"]
+AGENT = f"""case $1 in probe) echo '{json.dumps(PROBE)}';; flash) echo '{{"mb_s": 700, "io_mode": "direct"}}';; esac"""
 
 
 @pytest.fixture
@@ -48,8 +50,10 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 @pytest.fixture(autouse=True)
 def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parcel = shell_agent(tmp_path / "bundle", f"[ $1 = probe ] && echo '{json.dumps(PROBE)}'", b"")
-    monkeypatch.setattr(registration, "host_python_bundle", lambda home: parcel)
+    """An agent that answers, but computes nothing: test_self_test.py has the one that does."""
+    parcel = shell_agent(tmp_path / "bundle", AGENT, b"")
+    monkeypatch.setattr(runtimes, "host_python_bundle", lambda home: parcel)
+    monkeypatch.setattr(equipment, "run_self_test", lambda device, connect, settings: "not computed")
 
 
 def ignore(step: Step) -> None: ...
@@ -65,6 +69,7 @@ def test_registers_a_virtual_phone(settings: Settings, registry: Registry) -> No
     assert registry.device("oneplus12") == device
     assert (device.name, device.kind, device.host, device.simulated) == ("oneplus12", "virtual", "here", True)
     assert [step.name for step in steps if step.detail] == ["start", *STEPS]
+    assert [step.share for step in steps if step.share is not None][-1] == 1.0
     facts = device.facts
     assert (facts["model"], facts["soc"], facts["abi"], facts["sdk"]) == ("CPH2581", "SM8650", "arm64-v8a", 34)
     assert (facts["profile"], facts["runtime"], facts["flash_mb_s"]) == ("oneplus12", "host-python", 4000)
@@ -73,6 +78,8 @@ def test_registers_a_virtual_phone(settings: Settings, registry: Registry) -> No
     assert facts["simulated"]
     assert len(facts["runtime_hash"]) == 64
     assert facts["agent"] == PROBE
+    assert facts["flash_measured"] == {"mb_s": 700.0, "io_mode": "direct"}
+    assert facts["sensors"]["battery"] == facts["sensors"]["thermal_status"] == "readable"
     with connecting.connector(settings)(device) as phone:
         assert phone.shell("getprop ro.serialno", 5).stdout.strip() == device.serial
 
@@ -101,7 +108,7 @@ def test_a_failing_step_is_named_and_leaves_nothing(
     bench: Bench, settings: Settings, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = shell_agent(tmp_path / "broken", "echo 'no numpy here'; exit 1", b"")
-    monkeypatch.setattr(registration, "host_python_bundle", lambda home: broken)
+    monkeypatch.setattr(runtimes, "host_python_bundle", lambda home: broken)
     with pytest.raises(CommandFailed, match=r"step 'self-test' failed: the agent's probe .* no numpy here"):
         register(address(bench), None, settings, registry, ignore)
     assert not bench.phone.path(ROOT).exists()
@@ -110,6 +117,20 @@ def test_a_failing_step_is_named_and_leaves_nothing(
     assert registry.devices() == []
     assert virtual_phones.names(settings) == []
     assert virtual_phones.address_of(settings, "fresh") is None
+
+
+@pytest.mark.parametrize("at_step", ["runtime", "self-test", "sensors"])
+def test_a_cable_that_is_pulled_leaves_nothing_either(
+    at_step: str, bench: Bench, settings: Settings, registry: Registry
+) -> None:
+    def pull(step: Step) -> None:
+        if step.name == at_step and step.detail is None and step.share is None:
+            bench.phone.cut()
+
+    with pytest.raises(PhoneUnreachable, match=f"step '{at_step}' failed"):
+        register(address(bench), None, settings, registry, pull)
+    assert registry.devices() == []
+    assert not bench.phone.path(ROOT).exists()
 
 
 @pytest.mark.parametrize("answer", ["", "hello", "[]", '{"protocol_version": 0}'])
@@ -122,7 +143,7 @@ def test_an_agent_that_answers_nonsense_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     odd = shell_agent(tmp_path / "odd", f"echo '{answer}'", b"")
-    monkeypatch.setattr(registration, "host_python_bundle", lambda home: odd)
+    monkeypatch.setattr(runtimes, "host_python_bundle", lambda home: odd)
     with pytest.raises(CommandFailed, match="step 'self-test' failed: the agent's probe answered"):
         register(address(bench), None, settings, registry, ignore)
 
@@ -132,7 +153,7 @@ def test_a_failing_repair_keeps_what_was_there(
 ) -> None:
     device = register(address(bench), None, settings, registry, ignore)
     broken = shell_agent(tmp_path / "broken", "exit 1", b"")
-    monkeypatch.setattr(registration, "host_python_bundle", lambda home: broken)
+    monkeypatch.setattr(runtimes, "host_python_bundle", lambda home: broken)
     with pytest.raises(CommandFailed, match="self-test"):
         register(address(bench), None, settings, registry, ignore)
     assert bench.file(f"runtime/{device.facts['runtime_hash']}/verified").exists()
@@ -143,9 +164,13 @@ def test_a_phone_without_a_bundle_is_refused(
     bench: Bench, settings: Settings, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts = {"serial": "R58N", "model": "SM-S931B", "soc": "SM8750", "abi": "arm64-v8a", "runtime": "none"}
-    more = {"cores": 8, "ram_mb": 12000}
+    more = {"cores": 8, "ram_mb": 12000, "sdk": 34, "abis": ["arm64-v8a", "armeabi-v7a"]}
     monkeypatch.setattr(registration, "read_facts", lambda phone: {**facts, **more})
-    with pytest.raises(ProvisioningFailed, match=r"step 'runtime' failed: .* no runtime bundle for arm64-v8a"):
+    other = settings.home / "runtime" / ("0" * 64)
+    other.mkdir(parents=True)
+    (other / "bundle.json").write_text('{"abi": "x86_64", "files": []}')
+    wrong = "step 'runtime' failed: no runtime bundle for .* arm64-v8a or armeabi-v7a processor; there are .* x86_64"
+    with pytest.raises(PhoneUnsuitable, match=wrong):
         register(address(bench), None, settings, registry, ignore)
     assert registry.devices() == []
     assert not bench.phone.path(ROOT).exists()
@@ -164,7 +189,7 @@ def asking(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(
         registration,
         "open_address",
-        lambda settings, address, timeout_s=0.5: connecting.open_address(settings, address, timeout_s),
+        lambda settings, address, timeout_s: connecting.open_address(settings, address, min(timeout_s, 0.5)),
     )
     bench.phone.unauthorized()
     yield
@@ -197,7 +222,22 @@ def test_nobody_allows_the_key(
 
 
 @pytest.mark.parametrize(
-    "target", ["", "usb:ABC", "usb:1", "pixel", "host:", "host:99999", "host:0", "a b:5555", "$(id):5555"]
+    "target",
+    [
+        "",
+        "usb:",
+        "usb:$(id)",
+        "usb:a b",
+        "usb:a\n",
+        "pixel",
+        "host:",
+        "host:99999",
+        "host:0",
+        "wireless:",
+        "wireless:x",
+        "a b:5555",
+        "$(id):5555",
+    ],
 )
 def test_bad_targets(target: str, settings: Settings, registry: Registry) -> None:
     with pytest.raises(UsageError) as raised:
@@ -212,12 +252,14 @@ def test_unknown_profile_lists_those_that_exist() -> None:
 
 
 def test_another_phone_at_a_known_address_or_name(settings: Settings) -> None:
-    facts = {"model": "SM-S931B", "runtime": "none"}
+    facts = {"model": "SM-S931B", "runtime": "none", "sdk": 34}
     known = identify("tcp:desk:5555", None, {"serial": "A", **facts}, ROOT, settings, [])
     assert known.name == "sm-s931b"
     with pytest.raises(WrongPhone, match=r"was the address of sm-s931b \(A\)") as raised:
         identify("tcp:desk:5555", "new", {"serial": "B", **facts}, ROOT, settings, [known])
     assert "lever phones retire sm-s931b" in raised.value.remedy
+    with pytest.raises(WrongPhone, match="tells no serial number"):
+        identify("tcp:desk:5555", None, {"serial": "", **facts}, ROOT, settings, [])
     with pytest.raises(WrongPhone, match="the name sm-s931b belongs to the phone A"):
         identify("tcp:desk:5556", "sm-s931b", {"serial": "B", **facts}, ROOT, settings, [known])
     moved = identify("tcp:desk:5557", None, {"serial": "A", **facts}, ROOT, settings, [replace(known, tags=("lab",))])
@@ -231,6 +273,39 @@ def test_a_connection_checks_who_answers(bench: Bench, settings: Settings) -> No
     connect(bench.device).close()
     with pytest.raises(WrongPhone, match="phone desk: another phone answers"):
         connect(replace(bench.device, serial="SOMEBODY"))
+
+
+def test_a_busy_phone_is_not_repaired(bench: Bench, settings: Settings, registry: Registry) -> None:
+    device = register(address(bench), None, settings, registry, ignore)
+    held = registry.reserve(device.name, "somebody", 60)
+    with pytest.raises(FarmError, match="phone oneplus12 is busy"):
+        register(address(bench), None, settings, registry, ignore)
+    registry.release(held)
+
+    def taken(step: Step) -> None:
+        if step.name == "runtime" and step.detail:
+            assert registry.device(device.name).state is DeviceState.BUSY, "nothing starts there meanwhile"
+
+    register(address(bench), None, settings, registry, taken)
+    assert registry.device(device.name).state is DeviceState.READY
+
+
+def test_calibration_is_a_step_of_a_registered_phone(bench: Bench, settings: Settings, registry: Registry) -> None:
+    steps: list[Step] = []
+
+    def measure(device: Device) -> str:
+        assert registry.device(device.name).state is DeviceState.READY
+        return "qwen-coder: abc"
+
+    register(address(bench), None, settings, registry, steps.append, measure)
+    assert (steps[-1].name, steps[-1].detail) == ("calibration", "qwen-coder: abc")
+
+    def fail(device: Device) -> str:
+        raise FarmError("no costs", "Try again.")
+
+    with pytest.raises(FarmError, match="step 'calibration' failed: no costs"):
+        register(address(bench), None, settings, registry, ignore, fail)
+    assert registry.device("oneplus12").state is DeviceState.READY
 
 
 def test_free_names() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -131,9 +132,10 @@ def transport_pid(phone: FakePhone) -> int:
 
 def test_offline_refuses_then_comes_back_at_the_same_port(virtual_phone: PhoneFactory, key: Path) -> None:
     phone = virtual_phone()
-    phone.offline(1.0)
+    phone.offline(600)
     with pytest.raises(PhoneUnreachable, match="refused"):
         connect(phone.address, key, 5)
+    phone.offline(0.1)
     wait_for(lambda: comes_back(phone, key), "the phone comes back")
 
 
@@ -239,3 +241,16 @@ def test_progress_may_stop_a_push(virtual_phone: PhoneFactory, key: Path, tmp_pa
         with pytest.raises(KeyboardInterrupt):
             transport.push(tmp_path / "big", f"{TMP}/big", 20, stop)
         assert transport.shell(f"ls {TMP}", 5).stdout == ""
+
+
+def test_wireless_debugging_needs_pairing(key: Path) -> None:
+    stls = b"STLS"
+    packet = struct.pack("<4sIIIII", stls, 0x01000000, 0, 0, 0, int.from_bytes(stls, "little") ^ 0xFFFFFFFF)
+
+    def ask_for_tls(client: socket.socket) -> None:
+        client.recv(1024)
+        client.sendall(packet)
+
+    with answering(ask_for_tls) as address, pytest.raises(PhoneUnreachable, match="wireless debugging") as caught:
+        connect(address, key, 5)
+    assert "lever phones pair" in caught.value.remedy
