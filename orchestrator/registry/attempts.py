@@ -20,13 +20,17 @@ from orchestrator.errors import ClaimLost, LeaseLost
 from orchestrator.registry import devices, events, rows, rules, sweeps
 from orchestrator.registry.database import DbNow
 from orchestrator.registry.models import AttemptRow, DeviceRow, LeaseRow, ResultRow, TrialRow
+from orchestrator.scheduling import waiting
+
+VIRTUAL = "virtual"  # entities.Device.kind
 
 
 def start(session: Session, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
     trial = _trial(session, trial_id)
     if trial.state != TrialState.WAITING or trial.device not in (None, device):
         raise ClaimLost(f"trial {trial_id} is {trial.state}, or not for {device}")
-    lease = _free_lease(session, device)
+    alone = waiting.alone(trial.config)
+    lease = _free_lease(session, device, alone)
     trial.attempts += 1
     attempt = AttemptRow(
         attempt_id=rules.new_attempt_id(trial_id, trial.attempts),
@@ -35,6 +39,7 @@ def start(session: Session, trial_id: str, device: str, owner: str, ttl_s: float
         device=device,
         state=AttemptState.RUNNING.value,
     )
+    lease.exclusive = alone
     _hold(session, lease, attempt, owner, ttl_s)
     session.add(attempt)
     trial.state, trial.reason = TrialState.RUNNING.value, ""
@@ -49,19 +54,32 @@ def _trial(session: Session, trial_id: str) -> TrialRow:
     raise rules.unknown("trial", trial_id, [])
 
 
-def _free_lease(session: Session, device: str) -> LeaseRow:
+def _free_lease(session: Session, device: str, alone: bool) -> LeaseRow:
     phone = devices.stored(session, device)
     if phone.state != DeviceState.READY:
         raise ClaimLost(f"phone {device} is {phone.state}")
+    if other := _in_the_way(session, phone, alone):
+        raise ClaimLost(f"phone {other} is at work on host {phone.host}, and timed runs there go one at a time")
     lease = session.get_one(LeaseRow, device)
     _free(session, lease)
     return lease
 
 
+def _in_the_way(session: Session, phone: DeviceRow, alone: bool) -> str | None:
+    """Another phone that shares the host's cores and disk (virtual ones do) and is at work, if that matters."""
+    if phone.kind != VIRTUAL:
+        return None
+    query = select(LeaseRow, LeaseRow.expired()).join(DeviceRow, DeviceRow.name == LeaseRow.device)
+    shares = (DeviceRow.kind == VIRTUAL) & (DeviceRow.host == phone.host) & (DeviceRow.name != phone.name)
+    found = session.execute(query.where(shares, LeaseRow.attempt_id.is_not(None)))
+    held = [lease for lease, expired in found if rules.leased(lease.attempt_id, bool(expired))]
+    return next((lease.device for lease in held if alone or lease.exclusive), None)
+
+
 def _free(session: Session, lease: LeaseRow) -> None:
     if lease.attempt_id is None:
         return
-    if lease.expires_at > _now(session):
+    if not _expired(session, lease):
         raise ClaimLost(f"phone {lease.device} is leased to attempt {lease.attempt_id}")
     if rules.is_reservation(lease.attempt_id):
         lease.attempt_id, lease.owner = None, ""
@@ -79,11 +97,21 @@ def _hold(session: Session, lease: LeaseRow, attempt: AttemptRow, owner: str, tt
 
 def _lease(session: Session, lease: LeaseRow, attempt_id: str, owner: str, ttl_s: float) -> None:
     lease.token += 1
-    lease.attempt_id, lease.owner, lease.expires_at = attempt_id, owner, _now(session) + ttl_s
+    lease.attempt_id, lease.owner = attempt_id, owner
+    _prolong(session, lease, ttl_s)
+
+
+def _prolong(session: Session, lease: LeaseRow, ttl_s: float) -> None:
+    lease.expires_at, lease.ttl_s = _now(session) + ttl_s, max(ttl_s, 0.0)
+
+
+def _expired(session: Session, lease: LeaseRow) -> bool:
+    return rules.lease_expired(_now(session), lease.expires_at, lease.ttl_s)
 
 
 def reserve(session: Session, device: str, owner: str, ttl_s: float) -> Attempt:
-    lease = _free_lease(session, device)
+    lease = _free_lease(session, device, alone=True)
+    lease.exclusive = True
     made = rules.new_reservation(device)
     _lease(session, lease, made.attempt_id, owner, ttl_s)
     return replace(made, token=lease.token, owner=owner)
@@ -103,9 +131,8 @@ def _noted(session: Session, kind: str, row: AttemptRow) -> Attempt:
 
 def renew(session: Session, attempts: Sequence[Attempt], ttl_s: float) -> list[str]:
     held = [a for a in attempts if _holds(session.get(LeaseRow, a.device), a)]
-    until = _now(session) + ttl_s
     for attempt in held:
-        session.get_one(LeaseRow, attempt.device).expires_at = until
+        _prolong(session, session.get_one(LeaseRow, attempt.device), ttl_s)
     return [a.attempt_id for a in attempts if a not in held]
 
 
@@ -114,9 +141,7 @@ def _holds(lease: LeaseRow | None, attempt: Attempt) -> bool:
 
 
 def running(session: Session) -> list[Attempt]:
-    query = select(AttemptRow, LeaseRow.expires_at <= DbNow()).join(
-        LeaseRow, LeaseRow.attempt_id == AttemptRow.attempt_id
-    )
+    query = select(AttemptRow, LeaseRow.expired()).join(LeaseRow, LeaseRow.attempt_id == AttemptRow.attempt_id)
     found = session.execute(query.where(AttemptRow.state == AttemptState.RUNNING).order_by(AttemptRow.started_at))
     return [rows.attempt(row, bool(expired)) for row, expired in found]
 
@@ -126,7 +151,7 @@ def adopt(session: Session, attempt_id: str, owner: str, ttl_s: float) -> Attemp
     if row is None or row.state != AttemptState.RUNNING:
         raise ClaimLost(f"attempt {attempt_id} is not running")
     lease = session.get_one(LeaseRow, row.device)
-    if lease.owner != owner and lease.expires_at > _now(session):
+    if lease.owner != owner and not _expired(session, lease):
         raise ClaimLost(f"attempt {attempt_id} belongs to {lease.owner}")
     _hold(session, lease, row, owner, ttl_s)
     return _noted(session, "attempt_adopted", row)
@@ -161,12 +186,14 @@ def _settle(session: Session, trial: TrialRow, outcome: AttemptOutcome, state: T
     if state is TrialState.DONE and outcome.result is not None:
         trial.derived = False
         rounds, nodes = _text(outcome.rounds_jsonl), outcome.nodes_packed or None
-        session.add(ResultRow(trial_id=trial.trial_id, result=outcome.result, rounds=rounds, nodes=nodes))
+        session.merge(ResultRow(trial_id=trial.trial_id, result=outcome.result, rounds=rounds, nodes=nodes))
     for sweep in sweeps.linking(session, trial.trial_id):
         sweep.open_trials -= 1
         if state is not TrialState.CANCELLED:
             events.owe(session, "trial", [sweep.sweep_id], trial.trial_id, {"state": state.value})
         sweeps.finish_if_empty(session, sweep)
+        if state is TrialState.FAILED:
+            sweeps.count_failure(session, sweep)
 
 
 def of_trial(session: Session, trial_id: str) -> list[Attempt]:

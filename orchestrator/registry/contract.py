@@ -7,7 +7,7 @@ database's own clock. Methods are blocking and safe to call from several threads
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,15 @@ class OutboxItem:
     payload: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Queued:
+    """A waiting trial, without a result and with an empty `spec.job`."""
+
+    number: int  # grows with submission
+    sweep_id: str  # the oldest sweep that wants it
+    trial: Trial
+
+
 class Registry(ABC):
     """Unknown trial, sweep and phone names raise UnknownName; a database that does not answer raises RegistryError."""
 
@@ -64,14 +73,21 @@ class Registry(ABC):
         """All, by name, retired ones too."""
 
     @abstractmethod
-    def set_device_state(self, name: str, state: DeviceState, reason: str = "") -> None:
-        """Also appends a device_state event; a no-op when nothing changes."""
+    def set_device_state(
+        self, name: str, state: DeviceState, reason: str = "", only_from: Collection[DeviceState] | None = None
+    ) -> bool:
+        """Also appends a device_state event; a no-op when nothing changes. With `only_from` nothing happens, and False
+        is returned, unless the phone is in one of these states: what somebody decided meanwhile stays."""
+
+    @abstractmethod
+    def device_history(self, name: str, limit: int) -> list[FarmEvent]:
+        """The phone's latest device_state events, newest first. Cost does not grow with other events."""
 
     @abstractmethod
     def reserve(self, device: str, owner: str, ttl_s: float) -> Attempt:
         """Hold a ready phone for something that is no trial: it reads as busy and nothing starts there until `release`,
         or until the lease, which `renew` extends, runs out. The attempt returned belongs to no trial and is listed
-        nowhere. Raises ClaimLost if the phone is not ready or is leased."""
+        nowhere. Raises ClaimLost if the phone is not ready or is leased, or a virtual phone's host is at work."""
 
     @abstractmethod
     def release(self, reservation: Attempt) -> None:
@@ -87,10 +103,12 @@ class Registry(ABC):
 
     # --- sweeps and trials
     @abstractmethod
-    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:
+    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec], rerun: bool = False) -> Submission:
         """Create or grow the sweep (found by name, else by id) and link its trials in order. A trial id is global: one
         that is done is reused (and put in the outbox for this sweep), one waiting or running is joined, one failed or
-        cancelled waits again with the new spec and its failure count reset. Puts the sweep itself in the outbox."""
+        cancelled waits again with the new spec and its failure count reset. Puts the sweep itself in the outbox.
+        `rerun`: done trials wait again too; what they had measured is in a trial_rerun event, and their results stay
+        stored until new ones take their place."""
 
     @abstractmethod
     def sweep(self, name_or_id: str) -> Sweep:
@@ -99,6 +117,10 @@ class Registry(ABC):
     @abstractmethod
     def sweeps(self) -> list[Sweep]:
         """Newest first."""
+
+    @abstractmethod
+    def unfinished(self) -> list[Sweep]:
+        """Sweeps with trials that wait or run, oldest first."""
 
     @abstractmethod
     def trials(self, sweep_id: str) -> list[Trial]:
@@ -115,6 +137,22 @@ class Registry(ABC):
         """Oldest first, without results and with an empty `spec.job` (`trial` has it); cost does not grow with finished
         trials. With `devices`: up to `limit` of those bound to each of these phones, and of those bound to none up to
         `limit` for each `phones` selector, so that a long queue hides nothing from other phones."""
+
+    @abstractmethod
+    def wanted_packs(self) -> set[str]:
+        """Hashes of the packs that trials which wait or run need, on whatever phone."""
+
+    @abstractmethod
+    def queue(self, trial_ids: Sequence[str] | None = None, sweep_id: str | None = None) -> list[Queued]:
+        """All that waits, oldest first; of these ids, or of what this sweep links."""
+
+    @abstractmethod
+    def queue_length(self) -> int:
+        """How many trials wait."""
+
+    @abstractmethod
+    def lasted(self, limit: int) -> list[tuple[dict[str, str], str, float]]:
+        """(labels, phone, wall seconds) of the trials that were done last, oldest first: how long such trials take."""
 
     @abstractmethod
     def set_waiting_reason(self, reasons: dict[str, str]) -> None:
@@ -142,8 +180,9 @@ class Registry(ABC):
     @abstractmethod
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
         """waiting → running, lease on the phone, attempt row and event. Raises ClaimLost if the trial is not waiting
-        or bound to another phone, or the phone is not ready or leased. If that lease has expired its attempt is ended
-        as host_lost and its trial waits again, uncharged."""
+        or bound to another phone, the phone is not ready or leased, or it is a virtual phone on whose host another one
+        is at work and either of the two wants the host for itself (`schedule.exclusive_host`). If the phone's lease has
+        expired its attempt is ended as host_lost and its trial waits again, uncharged."""
 
     @abstractmethod
     def renew(self, attempts: Sequence[Attempt], ttl_s: float) -> list[str]:
@@ -163,7 +202,8 @@ class Registry(ABC):
         """Record the outcome, end the lease, move the trial to `next_state` (done, failed, waiting, cancelled), append
         events and, for done and failed, an outbox item for each of its sweeps. `charged`: the failure counts against
         the trial. A trial whose cancellation was requested does not wait again, one that was wanted again meanwhile is
-        not cancelled. A sweep's last trial also appends sweep_finished and puts the sweep in the outbox.
+        not cancelled. A sweep's last trial also appends sweep_finished and puts the sweep in the outbox; a failed trial
+        that makes `max_failures` of a sweep cancels that sweep.
         Raises LeaseLost if the token is stale: nothing is written then."""
 
     @abstractmethod

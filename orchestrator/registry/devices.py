@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import delete, select
@@ -12,14 +13,14 @@ from orchestrator.registry import events, rows, rules
 from orchestrator.registry.database import DbNow
 from orchestrator.registry.models import CostRow, DeviceRow, LeaseRow
 
-_LEASES = select(LeaseRow.device, LeaseRow.attempt_id, (LeaseRow.expires_at <= DbNow()).label("expired"))
+_LEASES = select(LeaseRow.device, LeaseRow.attempt_id, LeaseRow.expired().label("expired"))
 
 
 def put(session: Session, device: Device) -> None:
     row = session.get(DeviceRow, device.name)
     before = (row.state, row.state_reason) if row else None
     if row is None:
-        row = DeviceRow(name=device.name, trusted_since=0.0)
+        row = DeviceRow(name=device.name, trusted_since=0.0, state_since=0.0)
         session.add(row)
     for name in ("address", "kind", "host", "serial", "root", "facts"):
         setattr(row, name, getattr(device, name))
@@ -30,13 +31,20 @@ def put(session: Session, device: Device) -> None:
         session.add(LeaseRow(device=device.name))
 
 
-def set_state(session: Session, name: str, state: DeviceState, reason: str) -> None:
+def set_state(
+    session: Session, name: str, state: DeviceState, reason: str, only_from: Collection[DeviceState] | None
+) -> bool:
     row = stored(session, name)
+    if not rules.may_move(DeviceState(row.state), only_from):
+        return False
     _move(session, row, (row.state, row.state_reason), state, reason)
+    return True
 
 
 def _move(session: Session, row: DeviceRow, before: tuple[str, str] | None, state: DeviceState, reason: str) -> None:
     row.state, row.state_reason = rules.stored(state).value, reason
+    if before is None or before[0] != row.state:
+        row.state_since = session.scalars(select(DbNow())).one()
     if before != (row.state, reason):
         events.append(session, [rules.device_event(row.name, DeviceState(row.state), reason)])
     if before and before[0] == DeviceState.QUARANTINED and row.state != before[0]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from orchestrator.entities import FarmEvent
 from orchestrator.registry import rows
 from orchestrator.registry.contract import OutboxItem
-from orchestrator.registry.models import EventRow, LinkRow, OutboxRow, TrackingRunRow
+from orchestrator.registry.models import STATES, EventRow, LinkRow, OutboxRow, TrackingRunRow
 
 
 def append(session: Session, events: Sequence[FarmEvent]) -> None:
@@ -40,6 +40,12 @@ def after(session: Session, after_id: int, sweep_id: str | None, limit: int) -> 
     if sweep_id is not None:
         linked = exists().where(and_(LinkRow.sweep_id == sweep_id, LinkRow.trial_id == EventRow.trial_id))
         query = query.where(or_(EventRow.sweep_id == sweep_id, linked))
+    return [rows.event(r) for r in session.scalars(query)]
+
+
+def of_device(session: Session, device: str, limit: int) -> list[FarmEvent]:
+    """Its states, newest first; written so that SQLite sees that the partial index holds all of them."""
+    query = select(EventRow).where(STATES, EventRow.device == device).order_by(EventRow.event_id.desc()).limit(limit)
     return [rows.event(r) for r in session.scalars(query)]
 
 

@@ -11,6 +11,7 @@ from orchestrator.entities import (
     Attempt,
     AttemptOutcome,
     AttemptState,
+    Device,
     DeviceState,
     FailureKind,
     FarmEvent,
@@ -20,6 +21,7 @@ from orchestrator.errors import ClaimLost, LeaseLost, RegistryError
 from orchestrator.registry import rules
 from orchestrator.registry.memory_phones import Lease
 from orchestrator.registry.memory_sweeps import MemorySweeps
+from orchestrator.scheduling import waiting
 
 
 class MemoryRegistry(MemorySweeps):
@@ -35,10 +37,11 @@ class MemoryRegistry(MemorySweeps):
             trial = self.trial(trial_id)
             if trial.state is not TrialState.WAITING or trial.spec.device not in (None, device):
                 raise ClaimLost(f"trial {trial_id} is {trial.state}, or not for {device}")
-            self._free(device)
+            alone = waiting.alone(trial.spec.config)
+            self._free(device, alone)
             attempt_id = rules.new_attempt_id(trial_id, trial.attempts + 1)
             number = trial.attempts + 1
-            attempt = self._lease(Attempt(attempt_id, trial_id, device, 0, number=number), owner, ttl_s)
+            attempt = self._lease(Attempt(attempt_id, trial_id, device, 0, number=number), owner, ttl_s, alone)
             attempt = self._attempts[attempt_id] = replace(attempt, started_at=self._now())
             self._trials[trial_id] = replace(
                 trial, state=TrialState.RUNNING, attempts=number, device=device, attempt_id=attempt_id, reason=""
@@ -48,21 +51,23 @@ class MemoryRegistry(MemorySweeps):
 
     def reserve(self, device: str, owner: str, ttl_s: float) -> Attempt:
         with self._lock:
-            self._free(device)
-            return self._lease(rules.new_reservation(device), owner, ttl_s)
+            self._free(device, alone=True)
+            return self._lease(rules.new_reservation(device), owner, ttl_s, alone=True)
 
     def release(self, reservation: Attempt) -> None:
         with self._lock:
             if self._holds(reservation):
                 self._leases[reservation.device].attempt_id = None
 
-    def _free(self, device: str) -> None:
+    def _free(self, device: str, alone: bool) -> None:
         if (phone := self._stored_device(device)).state is not DeviceState.READY:
             raise ClaimLost(f"phone {device} is {phone.state}")
+        if other := self._in_the_way(phone, alone):
+            raise ClaimLost(f"phone {other} is at work on host {phone.host}, and timed runs there go one at a time")
         lease = self._leases[device]
         if lease.attempt_id is None:
             return
-        if lease.until > self._clock():
+        if not lease.expired(self._clock()):
             raise ClaimLost(f"phone {device} is leased to attempt {lease.attempt_id}")
         if rules.is_reservation(lease.attempt_id):
             lease.attempt_id = None
@@ -72,10 +77,17 @@ class MemoryRegistry(MemorySweeps):
         )
         self._finish(self._attempts[lease.attempt_id], lost, TrialState.WAITING, charged=False)
 
-    def _lease(self, attempt: Attempt, owner: str, ttl_s: float) -> Attempt:
+    def _in_the_way(self, phone: Device, alone: bool) -> str | None:
+        """Another phone that shares the host's cores and disk (virtual ones do) and is at work, if that matters."""
+        shares = [d.name for d in self._devices.values() if d.simulated and d.host == phone.host and d != phone]
+        held = [name for name in shares if self._leases[name].held(self._clock())] if phone.simulated else []
+        return next((name for name in held if alone or self._leases[name].exclusive), None)
+
+    def _lease(self, attempt: Attempt, owner: str, ttl_s: float, alone: bool) -> Attempt:
         lease = self._leases[attempt.device]
         lease.token += 1
-        lease.attempt_id, lease.owner, lease.until = attempt.attempt_id, owner, self._clock() + ttl_s
+        lease.attempt_id, lease.owner, lease.exclusive = attempt.attempt_id, owner, alone
+        lease.prolong(self._clock(), ttl_s)
         return replace(attempt, token=lease.token, owner=owner)
 
     def _attempt_event(self, kind: str, attempt: Attempt) -> None:
@@ -89,14 +101,14 @@ class MemoryRegistry(MemorySweeps):
         with self._lock:
             held = [a for a in attempts if self._holds(a)]
             for attempt in held:
-                self._leases[attempt.device].until = self._clock() + ttl_s
+                self._leases[attempt.device].prolong(self._clock(), ttl_s)
             return [a.attempt_id for a in attempts if a not in held]
 
     def running(self) -> list[Attempt]:
         with self._lock:
             now = self._clock()
-            held = [(self._attempts.get(x.attempt_id or ""), x.until) for x in self._leases.values()]
-            return [replace(attempt, lease_expired=until <= now) for attempt, until in held if attempt]
+            held = [(self._attempts.get(x.attempt_id or ""), x.expired(now)) for x in self._leases.values()]
+            return [replace(attempt, lease_expired=expired) for attempt, expired in held if attempt]
 
     def adopt(self, attempt_id: str, owner: str, ttl_s: float) -> Attempt:
         with self._lock:
@@ -104,9 +116,9 @@ class MemoryRegistry(MemorySweeps):
             if known is None or known.state is not AttemptState.RUNNING:
                 raise ClaimLost(f"attempt {attempt_id} is not running")
             lease = self._leases[known.device]
-            if lease.owner != owner and lease.until > self._clock():
+            if lease.owner != owner and not lease.expired(self._clock()):
                 raise ClaimLost(f"attempt {attempt_id} belongs to {lease.owner}")
-            attempt = self._attempts[attempt_id] = self._lease(known, owner, ttl_s)
+            attempt = self._attempts[attempt_id] = self._lease(known, owner, ttl_s, lease.exclusive)
             self._attempt_event("attempt_adopted", attempt)
             return attempt
 
@@ -156,6 +168,8 @@ class MemoryRegistry(MemorySweeps):
             if state is not TrialState.CANCELLED:
                 self._owe("trial", sweep.sweep_id, attempt.trial_id, {"state": state.value})
             self._finish_sweep(sweep.sweep_id)
+            if state is TrialState.FAILED:
+                self._count_failures(sweep)
 
     def attempts(self, trial_id: str) -> list[Attempt]:
         with self._lock:

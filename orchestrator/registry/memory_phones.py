@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from orchestrator.entities import Device, DeviceState
+from orchestrator.entities import Device, DeviceState, FarmEvent
 from orchestrator.registry import rules
 from orchestrator.registry.memory_log import MemoryLog
 
@@ -19,6 +19,17 @@ class Lease:
     attempt_id: str | None = None
     owner: str = ""
     until: float = 0.0
+    ttl_s: float = 0.0
+    exclusive: bool = False
+
+    def prolong(self, now: float, ttl_s: float) -> None:
+        self.until, self.ttl_s = now + ttl_s, ttl_s
+
+    def expired(self, now: float) -> bool:
+        return rules.lease_expired(now, self.until, self.ttl_s)
+
+    def held(self, now: float) -> bool:
+        return rules.leased(self.attempt_id, self.expired(now))
 
 
 class MemoryPhones(MemoryLog):
@@ -37,15 +48,30 @@ class MemoryPhones(MemoryLog):
     def put_device(self, device: Device) -> None:
         with self._lock:
             known = self._devices.get(device.name)
-            self._devices[device.name] = replace(device, state=rules.stored(device.state))
+            self._devices[device.name] = self._dated(known, replace(device, state=rules.stored(device.state)))
             self._leases.setdefault(device.name, Lease())
             self._note_state(known, self._devices[device.name])
 
-    def set_device_state(self, name: str, state: DeviceState, reason: str = "") -> None:
+    def set_device_state(
+        self, name: str, state: DeviceState, reason: str = "", only_from: Collection[DeviceState] | None = None
+    ) -> bool:
         with self._lock:
             known = self._stored_device(name)
-            self._devices[name] = replace(known, state=rules.stored(state), state_reason=reason)
+            if not rules.may_move(known.state, only_from):
+                return False
+            self._devices[name] = self._dated(known, replace(known, state=rules.stored(state), state_reason=reason))
             self._note_state(known, self._devices[name])
+            return True
+
+    def device_history(self, name: str, limit: int) -> list[FarmEvent]:
+        with self._lock:
+            self._stored_device(name)
+            mine = [e for e in reversed(self._events) if e.kind == "device_state" and e.device == name]
+            return mine[:limit]
+
+    def _dated(self, before: Device | None, now: Device) -> Device:
+        same = before is not None and before.state is now.state
+        return replace(now, state_since=before.state_since if before and same else self._clock())
 
     def _note_state(self, before: Device | None, now: Device) -> None:
         if before is None or (before.state, before.state_reason) != (now.state, now.state_reason):
@@ -62,8 +88,7 @@ class MemoryPhones(MemoryLog):
         with self._lock:
             device = self._stored_device(name)
             lease = self._leases[name]
-            leased = rules.leased(lease.attempt_id, lease.until <= self._clock())
-            return replace(device, state=rules.shown(device.state, leased))
+            return replace(device, state=rules.shown(device.state, lease.held(self._clock())))
 
     def put_costs(self, device: str, key: str, costs: dict[str, Any]) -> None:
         with self._lock:

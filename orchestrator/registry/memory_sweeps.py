@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from orchestrator.entities import (
     Attempt,
+    AttemptState,
     FarmEvent,
     Sweep,
     Trial,
@@ -16,7 +17,7 @@ from orchestrator.entities import (
     TrialState,
 )
 from orchestrator.registry import rules
-from orchestrator.registry.contract import Submission
+from orchestrator.registry.contract import Queued, Submission
 from orchestrator.registry.memory_phones import MemoryPhones
 
 
@@ -31,12 +32,12 @@ class MemorySweeps(MemoryPhones):
         self._underived: set[str] = set()
         self._attempts: dict[str, Attempt] = {}
 
-    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:
+    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec], rerun: bool = False) -> Submission:
         with self._lock:
             mine = self._grow(sweep)
             groups: dict[str, list[str]] = {"queued": [], "reused": [], "in_progress": []}
             for spec in {t.trial_id: t for t in trials}.values():
-                groups[self._link(mine.sweep_id, spec)].append(spec.trial_id)
+                groups[self._link(mine.sweep_id, spec, rerun)].append(spec.trial_id)
             event_id = self._append(
                 FarmEvent(
                     "sweep_submitted",
@@ -50,18 +51,24 @@ class MemorySweeps(MemoryPhones):
 
     def _grow(self, sweep: Sweep) -> Sweep:
         known = next((s for s in self._sweeps.values() if s.name == sweep.name), self._sweeps.get(sweep.sweep_id))
-        grown = replace(known, record=sweep.record) if known else replace(sweep, created_at=self._now())
+        record, most = sweep.record, sweep.max_failures
+        grown = replace(known, record=record, max_failures=most) if known else replace(sweep, created_at=self._now())
         self._sweeps[grown.sweep_id] = grown
         self._links.setdefault(grown.sweep_id, {})
         self._unwanted.discard(grown.sweep_id)
         return grown
 
-    def _link(self, sweep_id: str, spec: TrialSpec) -> str:
+    def _link(self, sweep_id: str, spec: TrialSpec, rerun: bool) -> str:
         """Returns the group of Submission that the trial belongs to."""
         new_link = spec.trial_id not in self._links[sweep_id]
         self._links[sweep_id][spec.trial_id] = None
         known = self._trials.get(spec.trial_id)
         if known is None or known.state in (TrialState.FAILED, TrialState.CANCELLED):
+            self._enqueue(spec, known)
+            return "queued"
+        if known.state is TrialState.DONE and rerun:
+            self._append(rules.rerun_event(known))
+            self._underived.discard(spec.trial_id)
             self._enqueue(spec, known)
             return "queued"
         if known.state is TrialState.DONE:
@@ -90,6 +97,10 @@ class MemorySweeps(MemoryPhones):
         with self._lock:
             return list(reversed(self._sweeps.values()))
 
+    def unfinished(self) -> list[Sweep]:
+        with self._lock:
+            return [s for s in self._sweeps.values() if self._open.intersection(self._links[s.sweep_id])]
+
     def sweeps_of(self, trial_id: str) -> list[Sweep]:
         with self._lock:
             return [s for s in self._sweeps.values() if trial_id in self._links[s.sweep_id]]
@@ -115,6 +126,37 @@ class MemorySweeps(MemoryPhones):
                 queue = _first_per_device(queue, limit, devices)
             light = [replace(t, spec=replace(t.spec, job={}), result=None) for t in queue]
             return light if devices is not None else light[:limit]
+
+    def wanted_packs(self) -> set[str]:
+        with self._lock:
+            jobs = [self._trials[t].spec.job for t in self._open]
+            return {job[name] for job in jobs for name in ("target_pack", "draft_pack") if job.get(name)}
+
+    def queue(self, trial_ids: Sequence[str] | None = None, sweep_id: str | None = None) -> list[Queued]:
+        with self._lock:
+            linked = self._links[sweep_id] if sweep_id is not None else self._open
+            found = [t for t in self._open & set(linked) if trial_ids is None or t in trial_ids]
+            light = [self._light(self._trials[t]) for t in sorted(found, key=self._order.__getitem__)]
+            waiting = [t for t in light if t.state is TrialState.WAITING]
+            return [Queued(self._order[t.spec.trial_id], self._owner(t.spec.trial_id), t) for t in waiting]
+
+    def _owner(self, trial_id: str) -> str:
+        wanted = (s for s in self._sweeps if s not in self._unwanted and trial_id in self._links[s])
+        return next(wanted, "")
+
+    def _light(self, trial: Trial) -> Trial:
+        return replace(trial, spec=replace(trial.spec, job={}), result=None)
+
+    def queue_length(self) -> int:
+        with self._lock:
+            return sum(self._trials[t].state is TrialState.WAITING for t in self._open)
+
+    def lasted(self, limit: int) -> list[tuple[dict[str, str], str, float]]:
+        with self._lock:
+            done = [a for a in self._attempts.values() if a.state is AttemptState.DONE]
+            newest = sorted(done, key=lambda a: str(a.ended_at))[-limit:]
+            trials = [(self._trials[a.trial_id], a.device) for a in newest]
+            return [(t.spec.labels, device, t.attempt_wall_s or 0.0) for t, device in trials]
 
     def set_waiting_reason(self, reasons: dict[str, str]) -> None:
         with self._lock:
@@ -152,6 +194,12 @@ class MemorySweeps(MemoryPhones):
         if not self._open.intersection(self._links[sweep_id]):
             self._append(FarmEvent("sweep_finished", sweep_id=sweep_id))
             self._owe("sweep", sweep_id, None, {"event": "finished"})
+
+    def _count_failures(self, sweep: Sweep) -> None:
+        failed = sum(self._trials[t].state is TrialState.FAILED for t in self._links[sweep.sweep_id])
+        waits = self._open.intersection(self._links[sweep.sweep_id])
+        if sweep.max_failures is not None and failed >= sweep.max_failures and waits:
+            self.cancel(sweep.sweep_id)
 
     def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
         with self._lock:

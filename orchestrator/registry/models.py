@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, Integer, MetaData, String, Text, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    or_,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from orchestrator.registry.database import DbNow
@@ -23,6 +37,7 @@ NAMES = {  # batch migrations on SQLite find constraints by name
 Serial = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 Name = String(200)
 Key = String(80)
+STATES = text("kind = 'device_state'")
 
 
 class Base(DeclarativeBase):
@@ -43,10 +58,12 @@ class DeviceRow(Base):
     facts: Mapped[dict[str, Any]]
     tags: Mapped[list[str]]
     trusted_since: Mapped[float] = mapped_column(default=0.0)  # when it last left quarantine
+    state_since: Mapped[float] = mapped_column(default=0.0)  # 0: since before this was noted
 
 
 class LeaseRow(Base):
-    """One row a phone, free when `attempt_id` is null; `token` only grows."""
+    """One row a phone, free when `attempt_id` is null; `token` only grows. `ttl_s` tells a lease from one that a clock
+    put back made endless."""
 
     __tablename__ = "leases"
     device: Mapped[str] = mapped_column(ForeignKey(DeviceRow.name), primary_key=True)
@@ -54,6 +71,13 @@ class LeaseRow(Base):
     attempt_id: Mapped[str | None] = mapped_column(Key, unique=True)
     owner: Mapped[str] = mapped_column(default="")
     expires_at: Mapped[float] = mapped_column(default=0.0)
+    ttl_s: Mapped[float] = mapped_column(default=0.0)
+    exclusive: Mapped[bool] = mapped_column(default=False)  # its holder wants the phone's host for itself
+
+    @classmethod
+    def expired(cls) -> ColumnElement[bool]:
+        """rules.lease_expired in the database, by its clock; `ttl_s` is never negative there."""
+        return or_(cls.expires_at <= DbNow(), cls.expires_at > DbNow() + 2 * cls.ttl_s)
 
 
 class CostRow(Base):
@@ -74,6 +98,8 @@ class SweepRow(Base):
     created_at: Mapped[float] = mapped_column(default=DbNow())
     cancelled: Mapped[bool] = mapped_column(default=False)
     open_trials: Mapped[int] = mapped_column(default=0)  # waiting or running: zero says finished without counting
+    failed_trials: Mapped[int] = mapped_column(default=0)
+    max_failures: Mapped[int | None]
     record: Mapped[dict[str, Any]]
 
 
@@ -145,8 +171,14 @@ class AttemptRow(Base):
 
 
 class EventRow(Base):
+    """Append-only: triggers refuse all else."""
+
     __tablename__ = "events"
-    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  # an id is never used twice
+    __table_args__ = (
+        # only phones' states, which are few: progress events name a phone too, and must not pay for it
+        Index(None, "device", "event_id", sqlite_where=STATES, postgresql_where=STATES),
+        {"sqlite_autoincrement": True},  # an id is never used twice
+    )
     event_id: Mapped[int] = mapped_column(Serial, primary_key=True)
     at: Mapped[float] = mapped_column(default=DbNow())
     kind: Mapped[str] = mapped_column(Key)

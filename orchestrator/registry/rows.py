@@ -33,11 +33,12 @@ def device(row: DeviceRow, leased: bool) -> Device:
         state_reason=row.state_reason,
         facts=row.facts,
         tags=tuple(row.tags),
+        state_since=row.state_since,
     )
 
 
 def sweep(row: SweepRow) -> Sweep:
-    return Sweep(row.sweep_id, row.name, _time(row.created_at), row.record)
+    return Sweep(row.sweep_id, row.name, _time(row.created_at), row.record, row.max_failures)
 
 
 def trial(row: TrialRow, job: dict[str, Any], result: dict[str, Any] | None) -> Trial:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import difflib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from orchestrator.entities import Attempt, AttemptOutcome, AttemptState, DeviceState, FarmEvent, TrialSpec, TrialState
+from orchestrator.entities import (
+    Attempt,
+    AttemptOutcome,
+    AttemptState,
+    DeviceState,
+    FarmEvent,
+    Trial,
+    TrialSpec,
+    TrialState,
+)
 from orchestrator.errors import UnknownName
 
 RESERVED = "reserved-"  # attempt ids of reservations begin so
@@ -25,6 +34,11 @@ def new_reservation(device: str) -> Attempt:
 
 def is_reservation(attempt_id: str | None) -> bool:
     return attempt_id is not None and attempt_id.startswith(RESERVED)
+
+
+def lease_expired(now: float, expires_at: float, ttl_s: float) -> bool:
+    """Also one that would last longer than it was ever given: the clock was put back, and its holder may be gone."""
+    return not now < expires_at <= now + 2 * max(ttl_s, 0.0)
 
 
 def leased(attempt_id: str | None, expired: bool) -> bool:
@@ -45,6 +59,11 @@ def stored(state: DeviceState) -> DeviceState:
 
 def shown(state: DeviceState, leased: bool) -> DeviceState:
     return DeviceState.BUSY if leased and state is DeviceState.READY else state
+
+
+def may_move(state: DeviceState, only_from: Collection[DeviceState] | None) -> bool:
+    """Whether a phone in this stored state may get another; ready stands for busy too."""
+    return only_from is None or state in {stored(allowed) for allowed in only_from}
 
 
 def settled(wish: TrialState, cancel_requested: bool) -> TrialState:
@@ -86,6 +105,12 @@ def finish_events(attempt: Attempt, outcome: AttemptOutcome, state: TrialState, 
 
 def attempt_event(kind: str, attempt: Attempt, data: dict[str, Any]) -> FarmEvent:
     return FarmEvent(kind, trial_id=attempt.trial_id, attempt_id=attempt.attempt_id, device=attempt.device, data=data)
+
+
+def rerun_event(trial: Trial) -> FarmEvent:
+    """What the trial had measured before it was asked for again."""
+    measured = {key: (trial.result or {}).get(key, {}) for key in ("metrics", "tags")}
+    return FarmEvent("trial_rerun", trial_id=trial.spec.trial_id, attempt_id=trial.attempt_id, data=measured)
 
 
 def device_event(name: str, state: DeviceState, reason: str) -> FarmEvent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ from orchestrator.entities import (
 from orchestrator.registry import attempts as attempt_table
 from orchestrator.registry import devices as device_table
 from orchestrator.registry import events as event_table
-from orchestrator.registry import rows
+from orchestrator.registry import queue_table, rows
 from orchestrator.registry import sweeps as sweep_table
 from orchestrator.registry import trials as trial_table
-from orchestrator.registry.contract import OutboxItem, Registry, Submission
+from orchestrator.registry.contract import OutboxItem, Queued, Registry, Submission
 from orchestrator.registry.database import Database
 from orchestrator.registry.migrations import migrate
 
@@ -40,6 +40,13 @@ def open_registry(url: str) -> Registry:
         database.close()
         raise
     return SqlRegistry(database)
+
+
+def is_missing(url: str) -> bool:
+    """Whether the URL names a file that does not exist yet. Raises ConfigError."""
+    database = Database(url)
+    database.close()
+    return database.sqlite_path is not None and not database.sqlite_path.exists()
 
 
 class SqlRegistry(Registry):
@@ -59,9 +66,16 @@ class SqlRegistry(Registry):
         with self._db.read() as session:
             return device_table.every(session)
 
-    def set_device_state(self, name: str, state: DeviceState, reason: str = "") -> None:
+    def set_device_state(
+        self, name: str, state: DeviceState, reason: str = "", only_from: Collection[DeviceState] | None = None
+    ) -> bool:
         with self._db.write() as session:
-            device_table.set_state(session, name, state, reason)
+            return device_table.set_state(session, name, state, reason, only_from)
+
+    def device_history(self, name: str, limit: int) -> list[FarmEvent]:
+        with self._db.read() as session:
+            device_table.stored(session, name)
+            return event_table.of_device(session, name, limit)
 
     def reserve(self, device: str, owner: str, ttl_s: float) -> Attempt:
         with self._db.write() as session:
@@ -80,9 +94,9 @@ class SqlRegistry(Registry):
             return device_table.costs(session, device, key)
 
     # --- sweeps and trials
-    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec]) -> Submission:
+    def submit(self, sweep: Sweep, trials: Sequence[TrialSpec], rerun: bool = False) -> Submission:
         with self._db.write() as session:
-            return trial_table.submit(session, sweep, trials)
+            return trial_table.submit(session, sweep, trials, rerun)
 
     def sweep(self, name_or_id: str) -> Sweep:
         with self._db.read() as session:
@@ -91,6 +105,10 @@ class SqlRegistry(Registry):
     def sweeps(self) -> list[Sweep]:
         with self._db.read() as session:
             return sweep_table.every(session)
+
+    def unfinished(self) -> list[Sweep]:
+        with self._db.read() as session:
+            return sweep_table.unfinished(session)
 
     def sweeps_of(self, trial_id: str) -> list[Sweep]:
         with self._db.read() as session:
@@ -111,6 +129,22 @@ class SqlRegistry(Registry):
     def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
         with self._db.read() as session:
             return trial_table.waiting(session, limit, devices)
+
+    def wanted_packs(self) -> set[str]:
+        with self._db.read() as session:
+            return trial_table.wanted_packs(session)
+
+    def queue(self, trial_ids: Sequence[str] | None = None, sweep_id: str | None = None) -> list[Queued]:
+        with self._db.read() as session:
+            return queue_table.queued(session, trial_ids, sweep_id)
+
+    def queue_length(self) -> int:
+        with self._db.read() as session:
+            return queue_table.length(session)
+
+    def lasted(self, limit: int) -> list[tuple[dict[str, str], str, float]]:
+        with self._db.read() as session:
+            return queue_table.lasted(session, limit)
 
     def set_waiting_reason(self, reasons: dict[str, str]) -> None:
         with self._db.read() as session:

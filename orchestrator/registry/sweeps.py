@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Select, exists, func, or_, select, update
+from sqlalchemy import ScalarSelect, Select, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from orchestrator.entities import Attempt, AttemptState, FarmEvent, Sweep, TrialState
@@ -35,9 +35,15 @@ def grow(session: Session, sweep: Sweep) -> SweepRow:
     if row is None:
         row = SweepRow(sweep_id=sweep.sweep_id, name=sweep.name)
         session.add(row)
-    row.record, row.cancelled = sweep.record, False
+    row.record, row.max_failures, row.cancelled = sweep.record, sweep.max_failures, False
     session.flush()
     return row
+
+
+def unfinished(session: Session) -> list[Sweep]:
+    return [
+        rows.sweep(r) for r in session.scalars(select(SweepRow).where(SweepRow.open_trials > 0).order_by(SweepRow.seq))
+    ]
 
 
 def counts(session: Session, sweep_id: str) -> dict[TrialState, int]:
@@ -47,15 +53,28 @@ def counts(session: Session, sweep_id: str) -> dict[TrialState, int]:
 
 
 def recount(session: Session, sweep_ids: Select[str]) -> None:
-    """Set `open_trials` of these sweeps; done when trials are queued or cancelled, never once a finished trial."""
-    is_open = TrialRow.state.in_([s.value for s in rules.OPEN])
-    counted = select(func.count()).select_from(LinkRow).join(TrialRow, TrialRow.trial_id == LinkRow.trial_id)
-    mine = counted.where(LinkRow.sweep_id == SweepRow.sweep_id, is_open).correlate(SweepRow).scalar_subquery()
+    """Set `open_trials` and `failed_trials` of these sweeps; done when trials are queued or cancelled, never once a
+    finished trial."""
     session.execute(
-        update(SweepRow).where(SweepRow.sweep_id.in_(sweep_ids)).values(open_trials=mine),
+        update(SweepRow)
+        .where(SweepRow.sweep_id.in_(sweep_ids))
+        .values(open_trials=_number(*rules.OPEN), failed_trials=_number(TrialState.FAILED)),
         execution_options={"synchronize_session": False},
     )
     session.expire_all()
+
+
+def _number(*states: TrialState) -> ScalarSelect[int]:
+    """How many trials of the sweep at hand are in one of these states."""
+    counted = select(func.count()).select_from(LinkRow).join(TrialRow, TrialRow.trial_id == LinkRow.trial_id)
+    mine = counted.where(LinkRow.sweep_id == SweepRow.sweep_id, TrialRow.state.in_([s.value for s in states]))
+    return mine.correlate(SweepRow).scalar_subquery()
+
+
+def count_failure(session: Session, sweep: SweepRow) -> None:
+    sweep.failed_trials += 1
+    if sweep.max_failures is not None and sweep.failed_trials >= sweep.max_failures and sweep.open_trials:
+        cancel(session, sweep)
 
 
 def finish_if_empty(session: Session, sweep: SweepRow) -> None:

@@ -17,10 +17,10 @@ from orchestrator.registry.models import AttemptRow, LinkRow, ResultRow, TrialRo
 CHUNK = 500  # ids in one statement: databases limit bound values
 
 
-def submit(session: Session, sweep: Sweep, specs: Sequence[TrialSpec]) -> Submission:
+def submit(session: Session, sweep: Sweep, specs: Sequence[TrialSpec], rerun: bool) -> Submission:
     row = sweeps.grow(session, sweep)
     wanted = {s.trial_id: s for s in specs}
-    groups = _sorted_out(wanted, _states(session, list(wanted)))
+    groups = _sorted_out(wanted, _states(session, list(wanted)), rerun)
     new = [wanted[t] for t in groups["new"]]
     if new:
         session.execute(insert(TrialRow), [{"trial_id": s.trial_id, **_queued(s)} for s in new])
@@ -34,13 +34,13 @@ def submit(session: Session, sweep: Sweep, specs: Sequence[TrialSpec]) -> Submis
     return _submitted(session, row.sweep_id, groups, list(wanted))
 
 
-def _sorted_out(wanted: dict[str, TrialSpec], states: dict[str, str]) -> dict[str, list[str]]:
+def _sorted_out(wanted: dict[str, TrialSpec], states: dict[str, str], rerun: bool) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {"new": [], "again": [], "reused": [], "in_progress": []}
     for trial_id in wanted:
         state = states.get(trial_id)
         if state is None:
             groups["new"].append(trial_id)
-        elif state == TrialState.DONE:
+        elif state == TrialState.DONE and not rerun:
             groups["reused"].append(trial_id)
         else:
             groups["in_progress" if TrialState(state) in rules.OPEN else "again"].append(trial_id)
@@ -70,7 +70,11 @@ def _queued(spec: TrialSpec) -> dict[str, Any]:
 
 
 def _requeue(session: Session, spec: TrialSpec) -> None:
+    """What a done trial had measured stays, as an event and until it is measured anew."""
+    if (before := one(session, spec.trial_id)).result is not None:
+        events.append(session, [rules.rerun_event(before)])
     fresh = {
+        "derived": True,
         "charged_failures": 0,
         "earlier_attempts": TrialRow.attempts,
         "failure_kind": None,
@@ -121,14 +125,19 @@ def _submitted(session: Session, sweep_id: str, groups: dict[str, list[str]], or
 def of_sweep(session: Session, sweep_id: str) -> list[Trial]:
     query = _whole().join(LinkRow, LinkRow.trial_id == TrialRow.trial_id)
     found = session.execute(query.where(LinkRow.sweep_id == sweep_id).order_by(LinkRow.position))
-    return [rows.trial(t, t.job, r.result if r else None) for t, r in found]
+    return [_with_result(t, r) for t, r in found]
 
 
 def one(session: Session, trial_id: str) -> Trial:
     found = session.execute(_whole().where(TrialRow.trial_id == trial_id)).first()
     if found is None:
         raise rules.unknown("trial", trial_id, [])
-    return rows.trial(found[0], found[0].job, found[1].result if found[1] else None)
+    return _with_result(*found)
+
+
+def _with_result(row: TrialRow, result: ResultRow | None) -> Trial:
+    """A trial that runs again has none, whatever is kept of before."""
+    return rows.trial(row, row.job, result.result if result and row.state == TrialState.DONE else None)
 
 
 def related(session: Session, reference_key: str, strategy: str | None) -> list[Trial]:
@@ -144,7 +153,7 @@ def underived(session: Session, limit: int) -> list[Trial]:
 
 def _listed(session: Session, query: Select[TrialRow, ResultRow | None]) -> list[Trial]:
     found = session.execute(query.order_by(TrialRow.seq))
-    return [rows.trial(t, t.job, r.result if r else None) for t, r in found]
+    return [_with_result(t, r) for t, r in found]
 
 
 def _whole() -> Select[TrialRow, ResultRow | None]:
@@ -160,6 +169,13 @@ def waiting(session: Session, limit: int, devices: Sequence[str] | None) -> list
     wanted = [name for name in names if name in set(devices) or name.startswith("phones=")]
     found = [row for name in wanted for row in session.scalars(queue.where(TrialRow.queue == name))]
     return [rows.trial(r, {}, None) for r in sorted(found, key=lambda r: r.seq)]
+
+
+def wanted_packs(session: Session) -> set[str]:
+    names = (TrialRow.job[name].as_string() for name in ("target_pack", "draft_pack"))
+    going = TrialRow.state.in_([TrialState.WAITING, TrialState.RUNNING])
+    found = session.execute(select(*names).where(going).distinct())
+    return {pack for pair in found for pack in pair if pack}
 
 
 def stale_reasons(session: Session, reasons: dict[str, str]) -> dict[str, str]:
@@ -179,7 +195,7 @@ def set_reasons(session: Session, reasons: dict[str, str]) -> None:
 
 def set_derived(session: Session, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
     trial, row = one(session, trial_id), session.get(ResultRow, trial_id)
-    if row is None:
+    if row is None or trial.state is not TrialState.DONE:
         raise RegistryError(f"trial {trial_id} is {trial.state}: only a done trial has a result to add to")
     session.execute(update(TrialRow).where(TrialRow.trial_id == trial_id).values(derived=True))
     if (merged := rules.with_derived(row.result, metrics, tags)) is None:

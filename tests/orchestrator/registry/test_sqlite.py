@@ -7,17 +7,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
 from orchestrator.entities import FarmEvent, Sweep, TrialState
 from orchestrator.errors import ConfigError, RegistryError
 from orchestrator.registry import database as registry_database
-from orchestrator.registry.sql import SqlRegistry, open_registry
+from orchestrator.registry.sql import open_registry
 from tests.fakes import farm
 from tests.fakes.farm import PHONE
 
@@ -180,55 +178,6 @@ def test_an_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="as a registry") as error:
         open_registry(url)
     assert "LEVER_REGISTRY_URL" in error.value.remedy
-
-
-# --- cost
-
-
-def plans(registry: SqlRegistry, ask: Callable[[], object]) -> list[str]:
-    """SQLite's plans of the statements behind one call."""
-    statements: list[tuple[str, object]] = []
-    engine = registry._db.engine
-
-    def note(_c: object, _cursor: object, statement: str, parameters: object, *_more: object) -> None:
-        statements.append((statement, parameters))
-
-    event.listen(engine, "before_cursor_execute", note)
-    ask()
-    event.remove(engine, "before_cursor_execute", note)
-    with engine.connect() as connection:
-        found = [
-            row[3]
-            for statement, parameters in statements
-            if statement.startswith(("SELECT", "UPDATE", "INSERT", "DELETE"))
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[arg-type]
-        ]
-    return [line for line in found if line.startswith("SCAN") and "CONSTANT ROW" not in line]
-
-
-def test_the_hot_path_never_walks_over_finished_trials(url: str) -> None:
-    with closing(open_registry(url)) as registry:
-        assert isinstance(registry, SqlRegistry)
-        registry.put_device(farm.phone())
-        farm.submit(registry, *(f"t{i}" for i in range(5)))
-        farm.finish(registry, "t0")
-        attempt = farm.run(registry, "t1")
-        hot: dict[str, Callable[[], object]] = {
-            "waiting": lambda: registry.waiting(5),
-            "waiting for": lambda: registry.waiting(5, [PHONE]),
-            "running": registry.running,
-            "renew": lambda: registry.renew([attempt], 60),
-            "finish": lambda: registry.finish_attempt(attempt, farm.done(attempt), TrialState.DONE, False),
-            "start": lambda: farm.run(registry, "t2"),
-            "underived": lambda: registry.underived(5),
-            "related": lambda: registry.related("ref", "autoregressive"),
-            "recent": lambda: registry.recent_attempts(PHONE, 5),
-            "news": lambda: registry.events(5),
-            "sweep's news": lambda: registry.events(5, "id-s"),
-            "last": registry.last_event_id,
-            "reasons": lambda: registry.set_waiting_reason({"t3": "why"}),
-        }
-        assert {name: scans for name, ask in hot.items() if (scans := plans(registry, ask))} == {}
 
 
 def test_threads_share_one_registry_without_waiting_for_the_lock(url: str) -> None:
