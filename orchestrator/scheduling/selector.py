@@ -24,6 +24,14 @@ def select(devices: Sequence[Device], selector: str) -> list[Device]:
     return [chosen[name] for name in sorted(chosen)]
 
 
+def candidates(devices: Sequence[Device], selector: str) -> list[Device]:
+    """Phones that it means now; none when what it selected is gone."""
+    try:
+        return select(devices, selector)
+    except ConfigError:
+        return []
+
+
 def any_one(selector: str) -> bool:
     """Whether a trial runs on one of the selected phones (`any`, `any:soc:…`) rather than on each of them."""
     return selector.strip() == ANY or selector.strip().startswith(f"{ANY}:")

@@ -1,152 +1,215 @@
-"""Properties of the choice over random farms and queues, and its words."""
+"""Properties of the choice over random farms and queues."""
 
 from __future__ import annotations
 
 import dataclasses
+import random
+from collections import Counter
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.entities import Device, DeviceState, Trial, TrialState
-from orchestrator.scheduling.choose import Occupied, candidates_of, choose, exclusive
+from orchestrator.entities import Device, DeviceState
+from orchestrator.scheduling.choose import Scheduler
+from orchestrator.scheduling.durations import Durations, Kind
+from orchestrator.scheduling.floor import Floor, Running
+from orchestrator.scheduling.queue import Queue
+from orchestrator.scheduling.waiting import Waiting
 from tests.fakes import farm
 
 NAMES = [f"p{i}" for i in range(5)]
-STATES = [DeviceState.READY] * 4 + [DeviceState.BUSY, DeviceState.OFFLINE, DeviceState.QUARANTINED]
+STATES = [DeviceState.READY] * 4 + [DeviceState.COOLING, DeviceState.OFFLINE, DeviceState.QUARANTINED]
 
 
 @st.composite
-def devices(draw: st.DrawFn) -> list[Device]:
+def devices(draw: st.DrawFn, states: list[DeviceState] = STATES) -> list[Device]:
     return [
-        farm.phone(
-            name,
-            state=draw(st.sampled_from(STATES)),
-            host=draw(st.sampled_from(["h0", "h1"])),
-            tags=tuple(draw(st.sets(st.sampled_from(["x", "y"])))),
+        dataclasses.replace(
+            farm.phone(
+                name,
+                state=draw(st.sampled_from(states)),
+                host=draw(st.sampled_from(["h0", "h1"])),
+                tags=tuple(sorted(draw(st.sets(st.sampled_from(["x", "y"]))))),
+            ),
+            kind=draw(st.sampled_from(["virtual", "usb"])),
         )
-        if draw(st.booleans())
-        else dataclasses.replace(farm.phone(name, host=draw(st.sampled_from(["h0", "h1"]))), kind="usb")
         for name in NAMES
     ]
 
 
-def trial(trial_id: str, device: str | None = None, phones: str = "any", alone: bool = False) -> Trial:
-    spec = farm.trial(trial_id, device, phones=phones, schedule={"exclusive_host": alone})
-    return Trial(spec, TrialState.WAITING, 0, 0, None)
-
-
 @st.composite
-def queues(draw: st.DrawFn) -> list[Trial]:
+def queues(draw: st.DrawFn, gone: bool = True) -> list[Waiting]:
+    odd = ["gone"] if gone else []
+    selectors = ["any", "any:p0,p1", *(["any:tag:x", "any:tag:none"] if gone else [])]
     return [
-        trial(
+        Waiting(
             f"t{i}",
-            draw(st.sampled_from([None, *NAMES, "gone"])),
-            draw(st.sampled_from(["any", "any:tag:x", "any:p0,p1", "any:tag:none"])),
-            draw(st.booleans()),
+            i,
+            draw(st.sampled_from(["s0", "s1"])),
+            draw(st.sampled_from([None, *NAMES, *odd])),
+            draw(st.sampled_from(selectors)),
+            alone=draw(st.booleans()),
+            repeat=draw(st.integers(0, 2)),
+            priority=draw(st.integers(0, 1)),
+            order=draw(st.sampled_from(["blocked", "random", "paired"])),
+            avoid=frozenset(draw(st.sets(st.sampled_from(NAMES), max_size=2))),
         )
-        for i in range(draw(st.integers(0, 12)))
+        for i in range(draw(st.integers(0, 14)))
     ]
 
 
-occupied = st.lists(
-    st.builds(Occupied, st.sampled_from(NAMES), st.booleans()), max_size=3, unique_by=lambda o: o.device
-)
+def scheduler(queue: list[Waiting], durations: Durations | None = None) -> Scheduler:
+    made = Scheduler(Queue(durations))
+    for trial in queue:
+        made.queue.add(trial)
+    return made
 
 
-@given(queues(), devices(), occupied)
-def test_every_trial_starts_or_says_why_not(queue: list[Trial], phones: list[Device], running: list[Occupied]) -> None:
-    plan = choose(queue, phones, running, {})
-    started = [t.spec.trial_id for t, _ in plan.start]
-    assert sorted([*started, *plan.reasons]) == sorted(t.spec.trial_id for t in queue)
-    assert all(plan.reasons.values())
+def could_run(trial: Waiting, phone: Device, made: Scheduler) -> bool:
+    return phone.name == trial.device if trial.device else phone.name in made.queue.selected(trial.phones)
 
 
-@given(queues(), devices(), occupied)
-def test_only_free_phones_that_suit_get_one_trial_each(
-    queue: list[Trial], phones: list[Device], running: list[Occupied]
-) -> None:
-    plan = choose(queue, phones, running, {})
-    names = [d.name for _, d in plan.start]
-    assert len(set(names)) == len(names)
-    assert not {o.device for o in running}.intersection(names)
-    for chosen, phone in plan.start:
+@given(queues(), devices())
+def test_what_starts_may_run_where_it_starts(queue: list[Waiting], phones: list[Device]) -> None:
+    made = scheduler(queue)
+    started = made.assign(Floor(phones), 0.0)
+    assert sorted([t.trial_id for t, _ in started] + list(made.queue.trials)) == sorted(t.trial_id for t in queue)
+    assert len({d.name for _, d in started}) == len(started)
+    for trial, phone in started:
         assert phone.state is DeviceState.READY
-        assert phone in candidates_of(chosen, phones)
-
-
-@given(queues(), devices(), occupied)
-def test_a_timed_run_has_its_host_for_itself(queue: list[Trial], phones: list[Device], running: list[Occupied]) -> None:
-    by_name = {d.name: d for d in phones}
-    at_work = [(by_name[o.device], o.exclusive) for o in running]
-    started = [(d, exclusive(t)) for t, d in choose(queue, phones, running, {}).start]
+        assert could_run(trial, phone, made)
     for host in ("h0", "h1"):
-        here = [alone for d, alone in at_work + started if d.simulated and d.host == host]
-        added = [alone for d, alone in started if d.simulated and d.host == host]
-        assert not added or len(here) == 1 or not any(here)
+        here = [t.alone for t, d in started if d.simulated and d.host == host]
+        assert len(here) <= 1 or not any(here)
 
 
-@given(queues(), devices(), occupied)
-def test_nothing_that_could_start_is_held_up(queue: list[Trial], phones: list[Device], running: list[Occupied]) -> None:
-    """Whoever waits could not start even alone, after what was started: nobody ahead in the queue blocks the way."""
-    plan = choose(queue, phones, running, {})
-    after = running + [Occupied(d.name, exclusive(t)) for t, d in plan.start]
-    left = [t for t in queue if t.spec.trial_id in plan.reasons]
-    assert all(choose([t], phones, after, {}).start == [] for t in left)
+@given(queues(), devices(), st.sets(st.sampled_from(NAMES)))
+def test_nothing_that_could_start_is_held_up(queue: list[Waiting], phones: list[Device], busy: set[str]) -> None:
+    """Whoever still waits could not start anywhere, whatever stands before it in the queue."""
+    made, floor = scheduler(queue), Floor(phones, [Running(name, False) for name in busy])
+    made.assign(floor, 0.0)
+    for trial in made.queue.trials.values():
+        for phone in phones:
+            better = could_run(trial, phone, made) and phone.name in trial.avoid
+            elsewhere = bool(made.queue.selected(trial.phones) & floor.usable - trial.avoid)
+            assert not could_run(trial, phone, made) or floor.obstacle(phone, trial.alone) or (better and elsewhere)
 
 
-@given(queues(), devices(), st.randoms())
-def test_the_choice_is_the_same_every_time(queue: list[Trial], phones: list[Device], random: st.DataObject) -> None:
-    shuffled = list(phones)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]  # a Random
-    assert choose(queue, phones, [], {}) == choose(queue, shuffled, [], {})
+@given(queues(), devices(), st.integers(0, 9))
+def test_the_choice_is_the_same_every_time(queue: list[Waiting], phones: list[Device], seed: int) -> None:
+    shuffled = random.Random(seed).sample(phones, len(phones))
+    first, second = (scheduler(queue).assign(Floor(some), 0.0) for some in (phones, shuffled))
+    assert first == second
+
+
+@given(queues(gone=False), devices([DeviceState.READY]), st.randoms(use_true_random=False))
+def test_everything_runs_once_in_the_end(queue: list[Waiting], phones: list[Device], dice: random.Random) -> None:
+    made, floor = scheduler(queue), Floor(phones)
+    ran: list[str] = []
+    going: list[str] = []
+    while True:
+        for trial, phone in made.assign(floor, 0.0):
+            ran.append(trial.trial_id)
+            going.append(phone.name)
+        if not going:
+            break
+        floor.leave(going.pop(dice.randrange(len(going))))
+    assert sorted(ran) == sorted(t.trial_id for t in queue)
+    assert not made.queue.work_s
+
+
+def runs(made: Scheduler, phones: list[Device]) -> list[Waiting]:
+    """All in the order in which they start, one at a time."""
+    order, floor = [], Floor(phones)
+    while started := made.assign(floor, 0.0):
+        for trial, phone in started:
+            order.append(trial)
+            floor.leave(phone.name)
+    return order
+
+
+def trial(trial_id: str, device: str | None = None, **changes: Any) -> Waiting:
+    number = changes.pop("number", int("".join(filter(str.isdigit, trial_id)) or 0))
+    return Waiting(trial_id, number, changes.pop("sweep", "s"), device, **changes)
+
+
+def test_paired_trials_alternate_on_their_phone_and_ties_are_shuffled_by_the_seed() -> None:
+    def order(seed: int) -> list[str]:
+        both = [
+            trial(f"{c}{r}", "p0", number=i * 9 + r, repeat=r, order="paired", seed=seed)
+            for i, c in enumerate("ab")
+            for r in range(8)
+        ]
+        return [t.trial_id for t in runs(scheduler(both), [farm.phone("p0")])]
+
+    for seed in range(3):
+        assert [name[1:] for name in order(seed)] == [str(r) for r in range(8) for _ in "ab"]
+        assert {name[0] for name in order(seed)[::2]} == {"a", "b"}  # neither always goes first
+    assert order(0) == order(0) != order(1)
+
+
+def test_blocked_order_is_as_submitted_and_random_order_is_the_seeds() -> None:
+    names = [f"t{i}" for i in range(20)]
+
+    def order(**how: Any) -> list[str]:
+        return [t.trial_id for t in runs(scheduler([trial(n, "p0", **how) for n in names]), [farm.phone("p0")])]
+
+    assert order() == names
+    assert sorted(order(order="random")) == sorted(names)
+    assert order(order="random") == order(order="random") != order(order="random", seed=1)
+    grown = [trial(f"t{i}", "p0", order="random") for i in range(30)]
+    kept = [t.trial_id for t in runs(scheduler(grown), [farm.phone("p0")]) if t.number < 20]
+    assert kept == order(order="random")  # a sweep that grows keeps the order it had
+
+
+@given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 40))
+def test_sweeps_share_the_phones_fairly(phones: int, mine: int, yours: int) -> None:
+    queue = [trial(f"m{i}", sweep="mine") for i in range(mine)] + [trial(f"y{i}", sweep="yours") for i in range(yours)]
+    floor = Floor([dataclasses.replace(farm.phone(f"p{i}"), kind="usb") for i in range(phones)])
+    scheduler(queue).assign(floor, 0.0)
+    held = floor.shares
+    assert abs(held["mine"] - held["yours"]) <= 1 or held["mine"] == mine or held["yours"] == yours
+
+
+def test_sweeps_take_turns_on_one_phone() -> None:
+    queue = [trial(f"m{i}", "p0", sweep="mine") for i in range(9)] + [trial(f"y{i}", sweep="yours") for i in range(9)]
+    order = [t.sweep for t in runs(scheduler(queue), [farm.phone("p0")])]
+    assert all(set(order[i : i + 2]) == {"mine", "yours"} for i in range(0, 18, 2))
+
+
+def test_priority_goes_first() -> None:
+    queue = [trial(f"l{i}") for i in range(3)] + [trial(f"h{i}", sweep="urgent", priority=5) for i in range(3)]
+    assert [t.sweep for t in runs(scheduler(queue), [farm.phone("p0")])] == ["urgent"] * 3 + ["s"] * 3
 
 
 def test_a_phone_where_it_failed_comes_last() -> None:
     phones = [farm.phone("p0"), farm.phone("p1")]
-    avoid = {"t1": frozenset({"p0"}), "t2": frozenset({"p0", "p1"})}
-    assert [d.name for _, d in choose([trial("t1"), trial("t2")], phones, [], avoid).start] == ["p1", "p0"]
+    (first,) = scheduler([trial("t1", avoid=frozenset({"p0"}))]).assign(Floor(phones), 0.0)
+    assert first[1].name == "p1"
+    busy = Floor(phones, [Running("p1", False)])
+    assert scheduler([trial("t1", avoid=frozenset({"p0"}))]).assign(busy, 0.0) == []
+    (both,) = scheduler([trial("t1", avoid=frozenset({"p0", "p1"}))]).assign(busy, 0.0)
+    assert both[1].name == "p0"
+
+
+def test_a_cooling_phone_yields_to_another() -> None:
+    hot = farm.phone("p0", state=DeviceState.COOLING, state_reason="41 °C")
+    started = scheduler([trial("t1", "p0"), trial("t2")]).assign(Floor([hot, farm.phone("p1")]), 0.0)
+    assert [(t.trial_id, d.name) for t, d in started] == [("t2", "p1")]
 
 
 def test_a_free_trial_leaves_phones_to_those_bound_to_them() -> None:
-    phones = [farm.phone("p0"), farm.phone("p1")]
-    plan = choose([trial("free"), trial("bound", "p0")], phones, [], {})
-    assert [(t.spec.trial_id, d.name) for t, d in plan.start] == [("free", "p1"), ("bound", "p0")]
+    queue = [trial("free1"), trial("bound2", "p0")]
+    started = scheduler(queue).assign(Floor([farm.phone("p0"), farm.phone("p1")]), 0.0)
+    assert {(t.trial_id, d.name) for t, d in started} == {("free1", "p1"), ("bound2", "p0")}
 
 
-def test_reasons_say_what_a_person_wants_to_know() -> None:
-    phones = [
-        farm.phone("p0"),
-        farm.phone("p1", state=DeviceState.OFFLINE, state_reason="no answer for 30 s"),
-        farm.phone("p2", state=DeviceState.QUARANTINED),
-    ]
-    queue = [
-        trial("busy", "p0"),
-        trial("offline", "p1"),
-        trial("quarantined", "p2"),
-        trial("gone", "p9"),
-        trial("none", phones="any:soc:none"),
-        trial("any"),
-        trial("both", phones="any:p1,p2"),
-    ]
-    assert choose(queue, phones, [Occupied("p0", False)], {}).reasons == {
-        "busy": "phone p0 is busy",
-        "offline": "phone p1 is offline: no answer for 30 s",
-        "quarantined": "phone p2 is quarantined",
-        "gone": "phone p9 is not registered",
-        "none": "no phone matches phones=any:soc:none",
-        "any": "none of 3 phones is free: phone p0 is busy; phone p1 is offline: no answer for 30 s; "
-        "phone p2 is quarantined",
-        "both": "none of 2 phones is free: phone p1 is offline: no answer for 30 s; phone p2 is quarantined",
-    }
-    timed = [trial("t1", "p0", alone=True), trial("t2", phones="any:p0,p3", alone=True)]
-    others = [farm.phone("p0"), farm.phone("p3"), farm.phone("p4")]
-    reasons = choose(timed, others, [Occupied("p4", True)], {}).reasons
-    assert reasons == dict.fromkeys(["t1", "t2"], "another timed run on host here")
-    busy = [Occupied("p0", False), Occupied("p3", False), Occupied("p4", False)]
-    assert choose([trial("t")], others, busy, {}).reasons == {"t": "all 3 phones are busy"}
-
-
-def test_real_phones_do_not_share_their_hosts_cores() -> None:
+def test_near_the_end_the_longest_go_first() -> None:
+    durations = Durations()
+    for i in range(6):
+        durations.observe(Kind(config=f"c{i}"), "p9", 10.0 + i)
+    queue = [trial(f"t{i}", kind=Kind(config=f"c{i}")) for i in range(6)]
     phones = [dataclasses.replace(farm.phone(f"p{i}"), kind="usb") for i in range(2)]
-    queue = [trial(f"t{i}", f"p{i}", alone=True) for i in range(2)]
-    assert len(choose(queue, phones, [], {}).start) == 2
+    started = scheduler(queue, durations).assign(Floor(phones), 0.0)
+    assert Counter(t.trial_id for t, _ in started) == Counter(["t5", "t4"])
