@@ -46,7 +46,7 @@ def compose_batch(
     loader: ConfigLoader, config: DictConfig, batch: Sequence[Sequence[str]], first: int
 ) -> list[Composed]:
     """Every job of the batch, or ConfigError for the first that is wrong."""
-    composer = _Composer(loader, config)
+    composer = Composer(loader, config)
     common = set.intersection(*(set(overrides) for overrides in batch))
     return [
         composer.compose(first + i, overrides, [o for o in overrides if o not in common], alone=len(batch) == 1)
@@ -54,7 +54,7 @@ def compose_batch(
     ]
 
 
-class _Composer:
+class Composer:
     """Composes the jobs of one batch; `config` is the configuration that the batch itself was started with."""
 
     def __init__(self, loader: ConfigLoader, config: DictConfig) -> None:

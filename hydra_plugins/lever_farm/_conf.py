@@ -1,4 +1,4 @@
-"""What every composition of ours needs in Hydra's stores: the schema, our launcher and sweeper, a resolver."""
+"""What every composition of ours needs in Hydra's stores: the schema, our launcher and sweepers, a resolver."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from orchestrator.schema import LeverConf
 @dataclass
 class LeverLauncherConf:
     _target_: str = "hydra_plugins.lever_farm.launcher.LeverLauncher"
+    show: str = ""  # instead of running the batch: plan | job | hydra | all
+    package: str | None = None  # of what is shown
+    resolve: bool = False
 
 
 @dataclass
@@ -24,9 +27,22 @@ class LeverSweeperConf:
     )  # sweeps given in a config file: {"engine.drafting.k": "3,5,8"}
 
 
+@dataclass
+class OptimiserConf:
+    """Asks for a configuration whenever a phone has room, and is told each result as it comes."""
+
+    _target_: str = "hydra_plugins.lever_farm.optimiser.LeverOptimiser"
+    params: dict[str, str] = field(default_factory=dict)  # as in LeverSweeperConf
+    objectives: list[str] = field(default_factory=lambda: ["tpot_s:minimize"])  # metric:minimize | metric:maximize
+    n_trials: int = 20  # configurations
+    sampler: str = "tpe"  # tpe | nsgaii | random
+    seed: int = 0
+
+
 def register() -> None:
     store = ConfigStore.instance()
     store.store(name="lever_schema", node=LeverConf, provider="lever_farm")
     store.store(group="hydra/launcher", name="lever", node=LeverLauncherConf, provider="lever_farm")
     store.store(group="hydra/sweeper", name="lever", node=LeverSweeperConf, provider="lever_farm")
+    store.store(group="hydra/sweeper", name="optimise", node=OptimiserConf, provider="lever_farm")
     OmegaConf.register_new_resolver("lever_home", lambda: str(settings.load().home), replace=True)

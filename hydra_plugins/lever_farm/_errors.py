@@ -28,6 +28,10 @@ def explain(error: Exception) -> ConfigError:
         return ConfigError(f"{key} has no value", f"Give it one: {key}=…. {SEE_CONFIG}")
     if "Ambiguous value" in str(error) or "requires --multirun" in str(error):
         return ConfigError(f"{_quoted(error)} has several values", "To run each of them add -m. " + GRAMMAR)
+    if found := re.search(r"Multiple values for (\w+)", str(error)):
+        return ConfigError(
+            f"{found[1]} is given twice", f"It has a default already: write {found[1]}=…, without a plus."
+        )
     return _other(error)
 
 

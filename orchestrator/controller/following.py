@@ -21,6 +21,8 @@ class Following:
     trial: Trial
     attempt: Attempt
     order: AttemptOrder
+    alone: bool  # it wants the phone's host for itself
+    sweep: str  # on whose account it runs
     task: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
     ended: bool = False  # its outcome is known and being recorded

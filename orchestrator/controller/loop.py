@@ -12,30 +12,33 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from orchestrator.controller.assigning import Assigning
 from orchestrator.controller.comparing import compare_new
 from orchestrator.controller.delivering import Delivering
 from orchestrator.controller.following import Following, outcome_of, stop
 from orchestrator.controller.orders import order
 from orchestrator.controller.owner import is_gone
 from orchestrator.controller.progress import ProgressLog
-from orchestrator.controller.queue import avoided, queued
-from orchestrator.controller.recording import aftermath, record
+from orchestrator.controller.recording import judge_phone, judge_phones, note_pause, record, refuse
 from orchestrator.controller.timing import Timing
 from orchestrator.cost_key import cost_key
-from orchestrator.entities import Attempt, AttemptOutcome, Device, DeviceState, Trial
+from orchestrator.entities import Attempt, AttemptOutcome, Device, FarmEvent
 from orchestrator.errors import ClaimLost, LeaseLost, RegistryError
 from orchestrator.executor.contract import Executor
 from orchestrator.registry.contract import Registry
-from orchestrator.scheduling.choose import Occupied, choose, exclusive
+from orchestrator.scheduling.waiting import Waiting, alone
 from orchestrator.tracking.contract import Tracker
 
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+COMPARED = frozenset({"trial_done"})  # after these there may be something to compare
+OTHERS = frozenset({"sweep_cancelled", "sweep_submitted", "attempt_adopted"})  # may change what is asked of attempts
 
 
 class Controller:
-    """`owner` names this process in leases (owner.new_owner); `host` is the farm host that it runs on."""
+    """`owner` names this process in leases (owner.new_owner); `host` is the farm host that it runs on; `pause` says why
+    nothing may be started now, or nothing."""
 
     def __init__(
         self,
@@ -45,14 +48,18 @@ class Controller:
         owner: str,
         host: str,
         timing: Timing | None = None,
+        pause: Callable[[], str] = str,
     ) -> None:
         self._registry, self._executor, self._tracker = registry, executor, tracker
         self._owner, self._host, self._timing = owner, host, timing or Timing()
+        self._pause, self._paused = pause, ""
         self._following: dict[str, Following] = {}
+        self._assigning = Assigning(registry)
         self._progress = ProgressLog(self._timing.progress)
         self._seen_event = 0
         self._look_at, self._renew_at = 0.0, 0.0  # monotonic
         self._wake = asyncio.Event()
+        self._freed = False  # a phone is free that was not when we last looked
         self._leaving = False
 
     async def run(self, stop: asyncio.Event, until_idle: bool = False) -> None:
@@ -76,32 +83,39 @@ class Controller:
             return await self._turn()
         except RegistryError as error:
             log.warning("the registry does not answer: %s", error)
+            self._look_again()
             await asyncio.sleep(self._timing.trouble)
             return False
 
     async def _turn(self) -> bool:
-        """Returns whether everything was looked at, rather than only whether there is news."""
+        """Returns whether everything was looked at, rather than only at what is new."""
         await self._write_progress()
         await self._renew()
-        if not await self._news():
-            return False
-        await self._take_over()
-        while await self._call(compare_new, self._registry):
-            pass
-        await self._assign()
-        return True
+        everything, events = await self._news()
+        kinds = {event.kind for event in events}
+        if everything or kinds & OTHERS:
+            await self._take_over()
+        freed, self._freed = self._freed, False
+        news = everything or bool(events)
+        if freed | (news and await self._call(self._assigning.take_in, events, everything)):
+            await self._assign()
+        if everything or kinds & COMPARED:
+            while await self._call(compare_new, self._registry):
+                pass
+        return everything
 
-    async def _news(self) -> bool:
-        """Whether to look at everything: something happened, or it is time to make sure."""
+    async def _news(self) -> tuple[bool, list[FarmEvent]]:
+        """Whether it is time to look at everything, and what happened: progress, and what we did, is no news."""
         if self._look_at == 0.0:
             self._seen_event = await self._call(self._registry.last_event_id)
+            await self._call(judge_phones, self._registry)
         events = await self._call(self._registry.events, self._seen_event)
         if events:
             self._seen_event = events[-1].event_id
-        if time.monotonic() < self._look_at and all(e.kind == "progress" for e in events):
-            return False
-        self._look_at = time.monotonic() + self._timing.reconcile
-        return True
+        everything = time.monotonic() >= self._look_at
+        if everything:
+            self._look_at = time.monotonic() + self._timing.reconcile
+        return everything, [e for e in events if e.kind != "progress"]
 
     # --- attempts that run already
     async def _take_over(self) -> None:
@@ -123,7 +137,8 @@ class Controller:
         except ClaimLost:
             return
         log.info("attempt %s on %s is adopted from %s", attempt.attempt_id, attempt.device, attempt.owner)
-        await self._follow(adopted)
+        sweeps = await self._call(self._registry.sweeps_of, attempt.trial_id)
+        await self._follow(adopted, sweeps[0].sweep_id if sweeps else "")
 
     async def _renew(self) -> None:
         if time.monotonic() < self._renew_at or not self._following:
@@ -144,43 +159,60 @@ class Controller:
             lost.task.cancel()
 
     # --- attempts to start
+    async def _is_paused(self) -> bool:
+        """Says so once: as an event, and as the reason why trials wait."""
+        why = await asyncio.to_thread(self._pause)
+        if why != self._paused:
+            log.warning("nothing is started: %s", why) if why else log.warning("trials are started again")
+            await self._call(note_pause, self._registry, why)
+            self._assigning.distrust()  # of its reasons
+            self._paused = why
+        return bool(why)
+
     async def _assign(self) -> None:
-        devices = await self._call(self._registry.devices)
-        waiting = await self._call(queued, self._registry, devices)
-        if not waiting:
+        if await self._is_paused():
             return
-        plan = choose(waiting, devices, self._occupied(devices), await self._call(avoided, self._registry, waiting))
-        for trial, device in plan.start:
-            await self._start(trial, device)
-        stale = {t.spec.trial_id: t.reason for t in waiting}
-        changed = {trial_id: r for trial_id, r in plan.reasons.items() if r != stale[trial_id]}
-        if changed:
-            await self._call(self._registry.set_waiting_reason, changed)
+        chosen = await self._call(self._assigning.assign, list(self._following.values()))
+        try:
+            for trial, device in chosen:
+                await self._start(trial, device)
+        except BaseException:
+            self._look_again()
+            raise
 
-    def _occupied(self, devices: list[Device]) -> list[Occupied]:
-        """What others run counts as exclusive: we do not know."""
-        ours = {f.attempt.device: exclusive(f.trial) for f in self._following.values()}
-        busy = {d.name for d in devices if d.state is DeviceState.BUSY}
-        return [Occupied(name, ours.get(name, True)) for name in busy | set(ours)]
-
-    async def _start(self, trial: Trial, device: Device) -> None:
+    async def _start(self, trial: Waiting, device: Device) -> None:
         try:
             attempt = await self._call(
-                self._registry.start_attempt, trial.spec.trial_id, device.name, self._owner, self._timing.lease
+                self._registry.start_attempt, trial.trial_id, device.name, self._owner, self._timing.lease
             )
         except ClaimLost as error:
             log.info("%s", error)
+            self._look_again()
             return
-        await self._follow(attempt)
+        await self._follow(attempt, trial.sweep)
 
-    async def _follow(self, attempt: Attempt) -> None:
-        trial = await self._call(self._registry.trial, attempt.trial_id)
-        device = await self._call(self._registry.device, attempt.device)
-        key = cost_key(device, trial.spec.job)
-        costs = await self._call(self._registry.costs, device.name, key) if key else None
-        following = Following(trial, attempt, order(trial, attempt, device, costs))
+    def _look_again(self) -> None:
+        """At everything, at once."""
+        self._assigning.distrust()
+        self._look_at = min(self._look_at, time.monotonic())
+
+    async def _follow(self, attempt: Attempt, sweep: str) -> None:
+        try:
+            following = await self._call(self._prepared, attempt, sweep)
+        except RegistryError:
+            raise
+        except Exception as error:  # what another version wrote must not stop the loop, again and again
+            log.exception("attempt %s cannot be ordered", attempt.attempt_id)
+            await self._insist(refuse, self._registry, attempt, error)
+            return
         self._following[attempt.attempt_id] = following
         following.task = asyncio.create_task(self._see_through(following))
+
+    def _prepared(self, attempt: Attempt, sweep: str) -> Following:
+        trial, device = self._registry.trial(attempt.trial_id), self._registry.device(attempt.device)
+        key = cost_key(device, trial.spec.job)
+        costs = self._registry.costs(device.name, key) if key else None
+        return Following(trial, attempt, order(trial, attempt, device, costs), alone(trial.spec.config), sweep)
 
     async def _see_through(self, following: Following) -> None:
         attempt = following.attempt
@@ -190,6 +222,7 @@ class Controller:
             await self._record(following, outcome)
         except Exception:  # it still runs, says the registry: adopted at the next look, nothing is lost
             log.exception("attempt %s on %s could not be recorded", attempt.attempt_id, attempt.device)
+            self._look_again()
         finally:
             self._ended(following)
 
@@ -198,18 +231,19 @@ class Controller:
         self._progress.forget(attempt_id)
         if not self._leaving and self._following.get(attempt_id) is following:
             del self._following[attempt_id]
-        self._look_at = min(self._look_at, time.monotonic())
+        self._freed = True
         self._wake.set()
 
     async def _record(self, following: Following, outcome: AttemptOutcome) -> None:
         """Keeps at it while the database does not answer: the outcome exists only here, and on the phone."""
         trial, attempt = following.trial, following.attempt
         try:
-            state = await self._insist(record, self._registry, trial, attempt, outcome)
-        except LeaseLost:
+            await self._insist(record, self._registry, trial, attempt, outcome)
+        except LeaseLost:  # or we recorded it, and the connection was lost before we were told
             log.warning("attempt %s on %s is no longer ours: dropped", attempt.attempt_id, attempt.device)
-            return
-        await self._insist(aftermath, self._registry, trial, attempt.device, state)
+        if outcome.result is not None:
+            await self._call(self._assigning.ended, trial, attempt.device, outcome.attempt_wall_s)
+        await self._insist(judge_phone, self._registry, attempt.device)
 
     # --- the registry, from one thread
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from orchestrator.entities import Attempt, FarmEvent, Progress
 
 KEPT = 2000  # events, while the database does not answer
+MANY = 10  # attempts, from which on each tells less
 
 
 class ProgressLog:
@@ -19,10 +20,12 @@ class ProgressLog:
         self._buffer: list[FarmEvent] = []
 
     def note(self, attempt: Attempt, progress: Progress) -> None:
-        """Steps are kept; of the agent's own `progress`, which comes with every round, one each `every_s`."""
+        """Steps are kept; of the agent's own `progress`, which comes with every round, one each `every_s`, and more
+        seldom when there are many attempts: what they cost together stays the same."""
         data = event_data(progress)
         if data.get("event") == "progress":
-            if self._clock() - self._told_at.get(attempt.attempt_id, float("-inf")) < self._every_s:
+            every_s = self._every_s * max(1.0, len(self._told_at) / MANY)
+            if self._clock() - self._told_at.get(attempt.attempt_id, float("-inf")) < every_s:
                 return
             self._told_at[attempt.attempt_id] = self._clock()
         self._buffer.append(

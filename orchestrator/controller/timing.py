@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    poll: float = 0.2  # between two looks for news; one indexed query when nothing happens
+    poll: float = 0.5  # between two looks for news; one indexed query when nothing happens
     lease: float = 30.0  # how long a lease lasts; renewed at a third of that
     reconcile: float = 5.0  # between two full looks without news: leases that expired, a clock that jumped
     progress: float = 0.5  # between two notes of the agent's progress, an attempt

@@ -7,14 +7,23 @@ from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
-from device_agent.protocol import PROTOCOL_VERSION, EnergySpec, JobSpec, PackManifest, PromptSpec, SamplingSpec, to_json
+from device_agent.protocol import (
+    PROTOCOL_VERSION,
+    EnergySpec,
+    JobSpec,
+    PackManifest,
+    PredictorCalibration,
+    PromptSpec,
+    SamplingSpec,
+    to_json,
+)
 from orchestrator.entities import Device, TrialSpec
 from orchestrator.errors import ConfigError
 from orchestrator.models.acceptance import Acceptance, prompt_hash
-from orchestrator.scheduling.selector import any_one, select
-from orchestrator.schema import WorkloadConf
+from orchestrator.scheduling.selector import ANY, any_one, select
+from orchestrator.schema import LeverConf, WorkloadConf
 from orchestrator.sweeps import identity
-from orchestrator.sweeps.fit import check_context, check_memory
+from orchestrator.sweeps.fit import MB, check_context, check_memory
 from orchestrator.sweeps.jobs import (
     SweepJob,
     engine_spec,
@@ -23,6 +32,7 @@ from orchestrator.sweeps.jobs import (
     uses_acceptance,
     with_draft_model,
     with_edges,
+    with_predictor,
 )
 from orchestrator.sweeps.workload import Tokenizer, encode_prompts, read_prompts
 
@@ -64,10 +74,17 @@ class Expander:
             check_context(spec)
             selected = select(self._devices, job.conf.phones)
             anywhere = any_one(job.conf.phones)
+            _check_order(job.conf, anywhere)
             check_memory(spec, self._manifest, [] if anywhere else selected)
             phones: Sequence[Device | None] = [None] if anywhere else selected
             repeats = range(job.conf.schedule.repeats)
-            return tuple(_trial(job, spec, phone, repeat) for phone in phones for repeat in repeats)
+            pack_mb = self._pack_mb(spec)
+            return tuple(_trial(job, spec, phone, repeat, pack_mb) for phone in phones for repeat in repeats)
+
+    def _pack_mb(self, spec: JobSpec) -> float:
+        """What a phone without the models would be sent, MB."""
+        packs = {spec.target_pack, spec.draft_pack} - {None}
+        return sum(extent.nbytes for pack in packs if pack for extent in self._manifest(pack).extents) / MB
 
     def _job_spec(self, job: SweepJob) -> JobSpec:
         conf, pair = job.conf, self._models.pair(job.conf.pair.name)
@@ -90,13 +107,13 @@ class Expander:
         that are to be measured."""
         learnt = self._models.acceptance(pair, spec.sampling)
         if learnt is None:
-            return spec
+            return replace(spec, engine=with_predictor(spec.engine, PredictorCalibration()))
         if known := [prompt.id for prompt in spec.prompts if prompt_hash(prompt) in learnt.prompts]:
             raise ConfigError(
                 f"prompt {known[0]!r} is one that calibration {learnt.edges.key} of pair {pair!r} was learnt from",
                 "Measure on other prompts: what was learnt by heart says nothing of them.",
             )
-        return replace(spec, engine=with_edges(spec.engine, learnt.edges))
+        return replace(spec, engine=with_predictor(with_edges(spec.engine, learnt.edges), learnt.predictor))
 
     def _encoded(self, pair: str, workload: WorkloadConf) -> tuple[PromptSpec, ...]:
         key = f"{pair} {workload!r}"
@@ -116,7 +133,15 @@ def on_phone(spec: JobSpec, device: Device) -> JobSpec:
     )
 
 
-def _trial(job: SweepJob, spec: JobSpec, phone: Device | None, repeat: int) -> TrialSpec:
+def _check_order(conf: LeverConf, anywhere: bool) -> None:
+    if conf.schedule.order == "paired" and anywhere:
+        raise ConfigError(
+            f"schedule.order=paired compares on one phone, phones={conf.phones} may take a different one each time",
+            f"Name phones: phones={conf.phones.removeprefix(ANY).removeprefix(':') or 'each'}",
+        )
+
+
+def _trial(job: SweepJob, spec: JobSpec, phone: Device | None, repeat: int, pack_mb: float) -> TrialSpec:
     spec = on_phone(spec, phone) if phone else spec
     trial_id = identity.trial_id(job.config, spec, phone, repeat)
     labels = {
@@ -128,6 +153,8 @@ def _trial(job: SweepJob, spec: JobSpec, phone: Device | None, repeat: int) -> T
         "reference_key": identity.reference_key(spec, phone),
         "baseline_key": identity.baseline_key(job.config, spec, phone, repeat),
         "overrides": job.label,
+        "output_tokens": str(len(spec.prompts) * spec.max_new_tokens),
+        "pack_mb": f"{pack_mb:.0f}",
     }
     if uses_acceptance(spec):
         labels["calibration"] = spec.engine.drafting.edges.key

@@ -46,7 +46,7 @@ def follow(
     while not progress.finished:
         view.update(progress)
         pause(POLL_S)
-        after_event, changed = _take_events(registry, sweep_id, after_event, progress)
+        after_event, changed = take_events(registry, sweep_id, after_event, progress)
         trials = [registry.trial(trial_id) for trial_id in changed]
         if time.monotonic() - refreshed > REFRESH_S * max(1.0, len(wanted) / LARGE):
             trials, refreshed = registry.trials(sweep_id), time.monotonic()
@@ -68,7 +68,7 @@ def _await_comparisons(registry: Registry, wanted: set[str], pause: Callable[[fl
         pause(POLL_S)
 
 
-def _take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, dict[str, None]]:
+def take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, dict[str, None]]:
     """(id of the last event taken, trials whose state may have changed, in order)."""
     changed: dict[str, None] = {}
     while events := registry.events(after, sweep_id, EVENTS):

@@ -19,9 +19,15 @@ VOLATILE = frozenset(
         "runtime",
         "phones",  # the phone itself is part of a trial
         "schedule.repeats",  # the repeat's number is part of a trial
+        "schedule.order",
+        "schedule.seed",
+        "schedule.priority",
         "schedule.max_attempts",
         "schedule.deadline_s",
         "schedule.fail_fast",
+        "schedule.max_failures",
+        "on_existing",
+        "detach",
     }
 )
 # Keys that name something whose content the job holds: pack hashes, token ids. The names themselves don't matter.
@@ -42,7 +48,7 @@ IN_THE_JOB = ("engine.", "workload.sampling.")
 NOT_CONFIGURATION = ("attempt_id", "trial_id", "packs_dir", "energy", "flash_profile_mb_s")
 # What a baseline may differ in: the strategy, and how it keeps the flash busy.
 READING = ("prefetch", "pinning", "costs")
-DRAFTING = ("strategy", "draft_k", "draft_widths", "draft_ngram", "drafting", "trace_nodes")
+DRAFTING = ("strategy", "draft_k", "draft_widths", "draft_ngram", "drafting", "pruning", "trace_nodes")
 
 
 def config_key(config: dict[str, Any], job: JobSpec) -> str:
@@ -99,7 +105,8 @@ def _content(config: dict[str, Any], job: JobSpec) -> dict[str, Any]:
 
 def _text_inputs(job: JobSpec, device: Device | None) -> list[Any]:
     phone = [device.name, device.serial] if device else None
-    text = [_prompts_key(job.prompts), job.max_new_tokens, list(job.stop_token_ids), to_json(job.sampling)]
+    where = [] if job.engine.placement == "cpu" else [job.engine.placement]  # other devices round differently
+    text = [*where, _prompts_key(job.prompts), job.max_new_tokens, list(job.stop_token_ids), to_json(job.sampling)]
     return [phone, job.target_pack, *text]
 
 

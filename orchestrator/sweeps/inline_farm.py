@@ -22,11 +22,13 @@ class InlineFarm:
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ended = threading.Event()
+        self._health_stop = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._main, name="inline-farm", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        wiring.health_monitor(self._settings, self._health_stop, start_phones=True).start()
 
     def wait(self, seconds: float) -> None:
         """Sleep while the controller works; raises FarmError when it is gone."""
@@ -35,6 +37,7 @@ class InlineFarm:
 
     def stop(self) -> None:
         """Let the loop return; attempts that run go on on their phones and are found again by the next controller."""
+        self._health_stop.set()
         with suppress(RuntimeError):  # its loop is closed: it ended by itself
             self._loop.call_soon_threadsafe(self._stop.set)
         self._ended.wait(STOP_S)

@@ -27,7 +27,8 @@ def ask_and_leave(
         goes_on = f"detached: sweep {sweep.name} goes on. `lever results {sweep.name}` shows it"
     else:
         goes_on = f"stopped: what runs on phones of sweep {sweep.name} finishes there, what waits is kept"
-    _say(console, f"{goes_on}; the same `lever sweep` command follows it again.")
+    again = f"lever attach {sweep.name}" + ("" if runtime == "ray" else " --inline")
+    _say(console, f"{goes_on}; `{again}`, or the same `lever sweep` command, follows it again.")
     return False
 
 

@@ -8,16 +8,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from device_agent.protocol import DraftingSpec, EdgeCalibration, EngineSpec, JobSpec, SamplingSpec, StorageSpec
+from device_agent.protocol import (
+    DraftingSpec,
+    EdgeCalibration,
+    EngineSpec,
+    JobSpec,
+    PredictorCalibration,
+    PruningSpec,
+    SamplingSpec,
+    StorageSpec,
+)
 from orchestrator.errors import UsageError
-from orchestrator.schema import DraftingConf, EngineConf, LeverConf, SamplingConf, StorageConf
+from orchestrator.schema import DraftingConf, EngineConf, LeverConf, PruningConf, SamplingConf, StorageConf
 
 # What the strategies that are built in use of engine.drafting; others are given all of it.
-LEVER = frozenset({"model", "enabled", "objective", "trim_vocabulary", "max_nodes", "max_depth"})
+LEVER = frozenset({"model", "enabled", "objective", "trim_vocabulary", "requantize", "max_nodes", "max_depth"})
 USED = {
     "autoregressive": frozenset[str](),
-    "chain": frozenset({"model", "k", "trim_vocabulary"}),
-    "static_tree": frozenset({"model", "widths", "trim_vocabulary"}),
+    "chain": frozenset({"model", "k", "trim_vocabulary", "requantize"}),
+    "static_tree": frozenset({"model", "widths", "trim_vocabulary", "requantize"}),
     "prompt_lookup": frozenset({"k", "ngram"}),
     "lever": LEVER,
 }
@@ -59,11 +68,14 @@ def engine_spec(conf: EngineConf) -> EngineSpec:
         draft_k=conf.drafting.k if "k" in used else 0,
         draft_widths=tuple(conf.drafting.widths) if "widths" in used else (),
         draft_ngram=conf.drafting.ngram if "ngram" in used else 0,
-        drafting=_drafting_spec(conf.drafting, used),
+        drafting=_drafting_spec(conf.drafting, used if conf.placement == "cpu" else used - {"requantize"}),
+        pruning=_pruning_spec(conf.pruning) if conf.strategy in LEARNT and conf.drafting.enabled else PruningSpec(),
         storage=_storage_spec(conf.storage, budgeted=conf.memory.dram_budget_mb is not None),
         dram_budget_mb=conf.memory.dram_budget_mb,
+        placement=conf.placement,
         threads=conf.threads,
         n_ctx=conf.n_ctx,
+        repack=conf.repack and conf.placement == "cpu",
         trace_nodes=drafts if conf.trace_nodes is None else conf.trace_nodes,
     )
 
@@ -73,12 +85,23 @@ def _drafting_spec(conf: DraftingConf, used: frozenset[str]) -> DraftingSpec:
     return DraftingSpec(**{name: getattr(conf, name) for name in names})
 
 
+def _pruning_spec(conf: PruningConf) -> PruningSpec:
+    return PruningSpec(True, conf.target_recall, tuple(conf.layers)) if conf.enabled == "auto" else PruningSpec()
+
+
 def uses_acceptance(spec: JobSpec) -> bool:
     return spec.engine.strategy in LEARNT and spec.engine.drafting.enabled and spec.draft_pack is not None
 
 
 def with_edges(engine: EngineSpec, edges: EdgeCalibration) -> EngineSpec:
     return dataclasses.replace(engine, drafting=dataclasses.replace(engine.drafting, edges=edges))
+
+
+def with_predictor(engine: EngineSpec, predictor: PredictorCalibration) -> EngineSpec:
+    """Where there is none, or none is wanted, nothing is pruned, and settings of pruning do not matter."""
+    if not engine.pruning.enabled or not predictor.layers:
+        return dataclasses.replace(engine, pruning=PruningSpec())
+    return dataclasses.replace(engine, pruning=dataclasses.replace(engine.pruning, predictor=predictor))
 
 
 def with_draft_model(conf: EngineConf) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from orchestrator.sweeps import identity
 from orchestrator.sweeps.expand import Expander, Models
 from orchestrator.sweeps.jobs import SweepJob
 from orchestrator.sweeps.record import provenance
+
+# Keys that say how the whole batch is run.
+ONE_EACH = ("sweep", "runtime", "on_existing", "detach", "schedule.fail_fast", "schedule.max_failures")
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,17 @@ class Batch:
     @property
     def runtime(self) -> str:
         return self.jobs[0].conf.runtime
+
+    @property
+    def alike(self) -> list[tuple[SweepJob, SweepJob]]:
+        """Jobs that share trials with an earlier one, each with that one: nothing that they differ in can change a
+        result."""
+        first: dict[str, SweepJob] = {}
+        found = []
+        for job, specs in zip(self.jobs, self.trials, strict=True):
+            owners = [first.setdefault(spec.trial_id, job) for spec in specs]
+            found += [(job, owner) for owner in owners if owner is not job][:1]
+        return found
 
 
 @dataclass(frozen=True)
@@ -49,25 +64,27 @@ class Submitted:
 
 def plan(jobs: Sequence[SweepJob], registry: Registry, models: Models) -> Batch:
     """Expand and check the whole batch; writes nothing. Raises UsageError naming the job that is wrong."""
-    for key in ("sweep", "runtime"):
+    for key in ONE_EACH:
         _same(jobs, key)
     expander = Expander(models, registry.devices())
     return Batch(tuple(jobs), tuple(expander.expand(job) for job in jobs))
 
 
 def submit(batch: Batch, registry: Registry) -> Submitted:
-    """Queue what is missing of the batch; what is done is reused, what failed runs again."""
-    sweep = _sweep(batch)
+    """Queue what is missing of the batch: what failed runs again, what is done only with `on_existing=rerun`."""
+    sweep, conf = _sweep(batch), batch.jobs[0].conf
     known = _is_known(registry, sweep)
-    return Submitted(batch, registry.submit(sweep, batch.specs), known)
+    return Submitted(batch, registry.submit(sweep, batch.specs, rerun=conf.on_existing == "rerun"), known)
 
 
 def _sweep(batch: Batch) -> Sweep:
-    specs, named = batch.specs, batch.jobs[0].conf.sweep
+    specs, conf = batch.specs, batch.jobs[0].conf
+    named = conf.sweep
     sweep_id = identity.sweep_id([spec.trial_id for spec in specs], named)
     pairs = sorted({spec.labels["pair"] for spec in specs})
     record = provenance([job.overrides for job in batch.jobs], specs)
-    return Sweep(sweep_id, named or f"{'+'.join(pairs)}-{sweep_id[:8]}", record=record)
+    most = 1 if conf.schedule.fail_fast else conf.schedule.max_failures
+    return Sweep(sweep_id, named or f"{'+'.join(pairs)}-{sweep_id[:8]}", record=record, max_failures=most)
 
 
 def _is_known(registry: Registry, sweep: Sweep) -> bool:
@@ -79,7 +96,7 @@ def _is_known(registry: Registry, sweep: Sweep) -> bool:
 
 
 def _same(jobs: Sequence[SweepJob], key: str) -> None:
-    values = {getattr(job.conf, key) for job in jobs}
+    values = {operator.attrgetter(key)(job.conf) for job in jobs}
     if len(values) > 1:
         shown = ", ".join(sorted(map(str, values)))
         raise ConfigError(f"one batch has one {key}, not {shown}", f"Give {key}= one value.")

@@ -2,83 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from orchestrator import settings, wiring
 from orchestrator.cli.hydra_app import run_hydra
 from orchestrator.cli.main import run
-from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
-from orchestrator.errors import TrackingError, TrialsFailed
-from orchestrator.registry.contract import Registry
-from tests.fakes import trials
-from tests.fakes.farm import phone
-from tests.fakes.models import FakeModels
+from orchestrator.errors import ConfigError, TrackingError, TrialsFailed
+from tests.fakes.agents import Agents, SilentTracker
 
 SWEEP = ("-m", "pair=smollm2", "runtime=inline", "engine=autoregressive,chain")
-
-
-class Agents:
-    """What phones would do. `fails`: strategies whose attempts fail for good. `interrupts`: Ctrl-C comes while the
-    first attempt runs, which goes on until `released`."""
-
-    def __init__(self) -> None:
-        self.fails: set[str] = set()
-        self.ran: Counter[str] = Counter()
-        self.interrupts = False
-        self.released = threading.Event()
-
-    def run(self, order: AttemptOrder, _report: Callable[[Progress], None], _cancel: threading.Event) -> AttemptOutcome:
-        strategy = order.job["engine"]["strategy"]
-        self.ran[strategy] += 1
-        if self.interrupts:
-            self.interrupts = False
-            signal.raise_signal(signal.SIGINT)
-            self.released.wait(60)
-        if strategy in self.fails:
-            return AttemptOutcome(order.attempt_id, failure_kind=FailureKind.BAD_SPEC, failure_message="it says no")
-        result = trials.result(order.job["trial_id"], [trials.request([1, 2])], attempt_id=order.attempt_id)
-        return AttemptOutcome(order.attempt_id, result=result, attempt_wall_s=1.0)
-
-
-class SilentTracker:
-    """Owes nothing."""
-
-    def drain(self, registry: Registry) -> int:
-        for item in (items := registry.outbox(100)):
-            registry.outbox_done(item.item_id)
-        return len(items)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-@pytest.fixture
-def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agents]:
-    agents = Agents()
-    monkeypatch.setenv("LEVER_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("LEVER_REGISTRY_URL", raising=False)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(wiring, "attempt_runner", lambda _settings: agents.run)
-    monkeypatch.setattr(wiring, "tracker", lambda _settings: SilentTracker())
-    monkeypatch.setattr(wiring, "model_store", lambda _settings: FakeModels(smollm2=("t", "d")))
-    with closing(wiring.open_registry(settings.load())) as registry:
-        registry.put_device(phone("a"))
-        registry.put_device(phone("b"))
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield agents
-    agents.released.set()
-    root.handlers[:], root.level = handlers, level
 
 
 def phones_of(one: JobReturn) -> list[str]:
@@ -159,7 +99,7 @@ def test_sweeps_may_be_given_in_a_file(agents: Agents, tmp_path: Path) -> None:
     (tmp_path / "mine" / "experiment" / "study.yaml").write_text(
         "# @package _global_\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n      engine.drafting.k: 3,5\n"
     )
-    returns = run_hydra(["--config-dir", "mine", "+experiment=study", *SWEEP[1:3], "engine=chain", "phones=a"])
+    returns = run_hydra(["--config-dir", "mine", "experiment=study", *SWEEP[1:3], "engine=chain", "phones=a"])
     assert [one.cfg.engine.drafting.k for one in returns if one.cfg] == [3, 5]
 
 
@@ -173,7 +113,7 @@ def test_ctrl_c_without_a_terminal_detaches_and_the_same_command_goes_on(
 ) -> None:
     agents.interrupts = True
     assert run(["sweep", *SWEEP]) == 130
-    assert "what waits is kept; the same `lever sweep` command follows it again." in capsys.readouterr().err
+    assert "--inline`, or the same `lever sweep` command, follows it again." in capsys.readouterr().err
     agents.released.set()
     assert run(["sweep", *SWEEP]) == 0
     assert "4 already under way" in capsys.readouterr().err
@@ -188,3 +128,49 @@ def test_a_farm_that_cannot_work_is_one_message(
     monkeypatch.setattr(wiring, "tracker", broken)
     assert run(["sweep", *SWEEP]) == 1
     assert "error: the controller ended: the store is of a newer version" in capsys.readouterr().err
+
+
+def test_a_multirun_can_be_shown_instead(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", *SWEEP, "--cfg", "job", "--package", "engine"]) == 0
+    shown = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert [one["strategy"] for one in shown] == ["autoregressive", "chain"]
+    assert run(["sweep", *SWEEP, "--cfg", "job", "--package", "egnine"]) == 2
+    assert "--package egnine: there is no such part" in capsys.readouterr().err
+    assert not agents.ran
+
+
+def test_a_dry_run_tells_trials_phones_and_hours_and_queues_nothing(
+    agents: Agents, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", *SWEEP, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "engine=chain" in out
+    assert "a: 2 configurations" in out
+    assert "4 trials, 0 done before, 4 to run: not known: nothing like it ever ran here." in out
+    with closing(wiring.open_registry(settings.load())) as registry:
+        assert registry.sweeps() == []
+    run_hydra(SWEEP)
+    capsys.readouterr()
+    assert run(["sweep", *SWEEP, "schedule.repeats=3", "--dry-run"]) == 0
+    assert "12 trials, 4 done before, 8 to run: less than a minute." in capsys.readouterr().out
+    assert run(["sweep", *SWEEP, "--dry-run"]) == 0
+    assert "4 trials, all done before: nothing to run." in capsys.readouterr().out
+
+
+def test_python_gets_the_same_as_the_command_line(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
+    from orchestrator import sweep
+
+    agents.fails = {"autoregressive"}
+    result = sweep(*SWEEP[1:])
+    assert [row.state for row in result.rows] == ["failed", "failed", "done", "done"]
+    assert len(result.failed) == 2
+    assert result.records()[2]["tpot_s"] == 0.5
+    assert result.name.startswith("smollm2-")
+    assert sweep(*SWEEP[1:], dry_run=True).rows == ()
+    with pytest.raises(ConfigError, match="engine=chian"):
+        sweep("engine=chian")
+
+
+def test_python_imports_nothing_before_it_is_asked() -> None:
+    code = "import sys, orchestrator; assert not {'hydra', 'ray', 'rich'} & set(sys.modules), sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

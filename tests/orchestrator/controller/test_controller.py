@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import shutil
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
-from orchestrator.controller import Controller, Timing
+from orchestrator.controller import Controller, Timing, disk
 from orchestrator.controller import loop as controller_loop
 from orchestrator.entities import (
     Attempt,
@@ -19,6 +23,7 @@ from orchestrator.entities import (
     AttemptState,
     DeviceState,
     FailureKind,
+    FarmEvent,
     Progress,
     Sweep,
     TrialSpec,
@@ -26,6 +31,7 @@ from orchestrator.entities import (
 )
 from orchestrator.errors import RegistryError
 from orchestrator.registry.memory import MemoryRegistry
+from orchestrator.registry.sql import SqlRegistry, open_registry
 from tests.fakes import farm, trials
 from tests.fakes.executor import OutboxTracker, ScriptedExecutor
 from tests.fakes.farm import PHONE, HandClock
@@ -45,11 +51,11 @@ class Bench:
         for name in phones:
             self.registry.put_device(farm.phone(name))
 
-    def submit(self, specs: Sequence[TrialSpec], sweep: str = "s") -> None:
-        self.registry.submit(Sweep(f"id-{sweep}", sweep), specs)
+    def submit(self, specs: Sequence[TrialSpec], sweep: str = "s", most: int | None = None) -> None:
+        self.registry.submit(Sweep(f"id-{sweep}", sweep, max_failures=most), specs)
 
-    def controller(self, owner: str = "me", timing: Timing = QUICK) -> Controller:
-        return Controller(self.registry, self.executor, self.tracker, owner, "here", timing)
+    def controller(self, owner: str = "me", timing: Timing = QUICK, pause: Callable[[], str] = str) -> Controller:
+        return Controller(self.registry, self.executor, self.tracker, owner, "here", timing, pause)
 
     def run(self) -> None:
         """Until nothing is left to do."""
@@ -209,11 +215,42 @@ def test_a_phone_that_keeps_failing_is_quarantined_and_its_trials_wait() -> None
     assert bench.states() == ["done"] * 3
 
 
-def test_fail_fast_cancels_what_waits() -> None:
+@pytest.mark.parametrize(("most", "failed"), [(1, 1), (2, 2), (None, 4)])
+def test_so_many_failures_cancel_what_waits(most: int | None, failed: int) -> None:
     bench = Bench(executor=ScriptedExecutor(lambda _o: FailureKind.BAD_SPEC))
-    bench.submit([farm.trial(f"t{i}", schedule={"fail_fast": True}) for i in range(3)])
+    bench.submit([farm.trial(f"t{i}") for i in range(4)], most=most)
     bench.run()
-    assert bench.states() == ["failed", "cancelled", "cancelled"]
+    assert bench.states() == ["failed"] * failed + ["cancelled"] * (4 - failed)
+
+
+def test_a_phone_is_judged_though_the_controller_died_before_it_could() -> None:
+    bench = Bench()
+    bench.submit([farm.trial("t1")])
+    for _ in range(3):
+        attempt = farm.run(bench.registry, "t1")
+        outcome = farm.failed(attempt, FailureKind.UNREACHABLE)
+        bench.registry.finish_attempt(attempt, outcome, TrialState.WAITING, charged=False)
+    bench.run()
+    assert bench.registry.device(PHONE).state is DeviceState.QUARANTINED
+    assert bench.executor.orders == []
+
+
+class Deaf(MemoryRegistry):
+    """Records an outcome, but the answer is lost."""
+
+    def finish_attempt(self, attempt: Attempt, *args: Any, **kwargs: Any) -> None:
+        super().finish_attempt(attempt, *args, **kwargs)
+        raise RegistryError("the connection is gone")
+
+
+def test_an_outcome_whose_receipt_is_lost_is_recorded_once_and_the_phone_judged() -> None:
+    bench = Bench(executor=ScriptedExecutor(lambda _o: FailureKind.UNREACHABLE))
+    bench.registry = Deaf(bench.clock)
+    bench.registry.put_device(farm.phone())
+    bench.submit([farm.trial("t1")])
+    bench.run()
+    assert len(bench.registry.attempts("t1")) == 3
+    assert bench.registry.device(PHONE).state is DeviceState.QUARANTINED
 
 
 def test_an_executor_that_breaks_costs_one_attempt() -> None:
@@ -232,6 +269,38 @@ def test_an_executor_that_breaks_costs_one_attempt() -> None:
     first = bench.registry.attempts("t1")[0]
     assert (first.failure_kind, first.charged) == ("host_lost", False)
     assert "a bug" in str(first.failure_message)
+
+
+def test_a_trial_that_this_version_cannot_run_fails_by_name_and_others_go_on() -> None:
+    bench = Bench()
+    bench.submit([farm.trial("old", schedule={"deadline_s": "soon"}), farm.trial("t1")])
+    bench.during(lambda: bench.states() == ["failed", "done"])
+    assert bench.registry.trial("old").failure_kind == "bad_spec"
+    assert "this version cannot run it: could not convert string to float: 'soon'" in str(
+        bench.registry.trial("old").failure_message
+    )
+
+
+def test_two_controllers_share_a_registry_and_run_everything_once() -> None:
+    phones = [f"p{i}" for i in range(4)]
+    bench = Bench(phones)
+    timed = {"schedule": {"exclusive_host": True}}
+    bench.submit([farm.trial(f"t{i}", device=phones[i % 4], **timed) for i in range(40)])  # type: ignore[arg-type]  # a config
+
+    async def both() -> None:
+        stop = asyncio.Event()
+        running = [asyncio.create_task(bench.controller(owner).run(stop)) for owner in ("one/1/1", "two/2/2")]
+        while set(bench.states()) != {"done"}:
+            await asyncio.sleep(0)
+        stop.set()
+        await asyncio.gather(*running)
+
+    asyncio.run(asyncio.wait_for(both(), DEADLINE_S))
+    assert set(bench.executor.tries.values()) == {1}
+    assert len(bench.executor.tries) == 40
+    assert bench.executor.most_at_once == 1, "timed runs of one host met"
+    owners = {a.owner for t in bench.registry.trials("id-s") for a in bench.registry.attempts(t.spec.trial_id)}
+    assert len(owners) == 2, "one of the two did all the work"
 
 
 # --- cancelling
@@ -345,6 +414,80 @@ def test_a_database_that_comes_and_goes_loses_nothing() -> None:
     assert [e.kind for e in bench.registry.events()].count("trial_done") == 10
 
 
+# --- a full disk
+
+
+def test_nothing_is_started_without_room_on_the_disk_and_it_is_said_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    free = [5_000_000]
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**12, 0, free[0]))  # type: ignore[attr-defined]
+    bench = Bench()
+    bench.submit([farm.trial("t1")])
+
+    def refill() -> None:
+        assert bench.executor.orders == []
+        free[0] = 10**12
+
+    bench.during(
+        lambda: "has 5 MB free and 200 MB are needed" in bench.registry.trial("t1").reason,
+        refill,
+        lambda: bench.states() == ["done"],
+        controller=bench.controller(pause=lambda: disk.shortage(tmp_path)),
+    )
+    kinds = [e.kind for e in bench.registry.events() if e.kind.startswith("farm_")]
+    assert kinds == ["farm_paused", "farm_resumed"]
+
+
+def test_a_registry_on_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    with closing(open_registry(f"sqlite:///{tmp_path / 'registry.db'}")) as registry:
+        assert isinstance(registry, SqlRegistry)
+        bench.registry = registry  # type: ignore[assignment]  # a file instead of memory
+        registry.put_device(farm.phone())
+        bench.submit([farm.trial(f"t{i}") for i in range(3)])
+        full = True
+
+        def limit(connection: Any, _record: object, _proxy: object) -> None:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0] if full else 2**30
+            connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own answer to a full disk
+
+        event.listen(registry._db.engine, "checkout", limit)
+        for size in (2000, 0):  # until not even a small event fits
+            with pytest.raises(RegistryError, match="is full") as error:
+                fill(registry, "x" * size)
+        assert "Free some disk space" in error.value.remedy
+        refused = Refused()
+        monkeypatch.setattr(controller_loop, "log", refused)
+
+        def make_room() -> bool:
+            nonlocal full
+            full = not refused.warned
+            return not full
+
+        bench.during(make_room, lambda: bench.states() == ["done"] * 3)
+        assert "database or disk is full" in str(refused.warned)
+        assert all(t.attempts == 1 for t in registry.trials("id-s"))
+
+
+def fill(registry: SqlRegistry, text: str) -> None:
+    while True:
+        registry.add_event(FarmEvent("progress", data={"filler": text}))
+
+
+class Refused:
+    """A log that keeps the warnings."""
+
+    def __init__(self) -> None:
+        self.warned: list[str] = []
+
+    def warning(self, text: str, *values: object) -> None:
+        self.warned.append(text % values)
+
+    def info(self, *_ignored: object) -> None:
+        """Not kept."""
+
+
 # --- progress, news, comparison
 
 
@@ -431,5 +574,5 @@ def test_an_idle_controller_asks_for_little(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(controller_loop.Controller, "_call", counted)
     bench.during(lambda: len(asked) > 60, controller=bench.controller(timing=dataclasses.replace(QUICK, reconcile=1e9)))
-    first_look = asked.index("queued") + 1
+    first_look = asked.index("compare_new") + 1
     assert set(asked[first_look:-1]) == {"events"}

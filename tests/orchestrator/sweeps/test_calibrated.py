@@ -7,11 +7,21 @@ from typing import Any
 
 import pytest
 
-from device_agent.protocol import EdgeCalibration, JobSpec, PromptSpec, SamplingSpec, from_json
+from device_agent.protocol import (
+    EdgeCalibration,
+    JobSpec,
+    LayerPredictor,
+    PredictorCalibration,
+    PromptSpec,
+    PruningSpec,
+    SamplingSpec,
+    from_json,
+)
 from orchestrator.entities import TrialSpec
 from orchestrator.errors import ConfigError
 from orchestrator.models.acceptance import Acceptance, prompt_hash
 from orchestrator.models.edge_fit import EdgeFit, Score
+from orchestrator.models.predictor import PruningReport
 from orchestrator.sweeps.expand import Expander
 from orchestrator.sweeps.workload import encode_prompts, read_prompts
 from tests.fakes.farm import phone
@@ -22,9 +32,19 @@ LEVER = {"engine.strategy": "lever"}
 FIT = EdgeFit((1.0,) * 5, 100, 0.8, None, Score(0.1, 0.9))
 
 
-def learnt(key: str = "k1", weight: float = 1.0, prompts: tuple[PromptSpec, ...] = ()) -> Acceptance:
+NOTHING = PruningReport(False, "nothing to be gained")
+PREDICTOR = PredictorCalibration("p1", (LayerPredictor(14, 16, "", (1.0,) * 6, ()),), "target-hash", "draft-hash")
+
+
+def learnt(
+    key: str = "k1",
+    weight: float = 1.0,
+    prompts: tuple[PromptSpec, ...] = (),
+    predictor: PredictorCalibration | None = None,
+) -> Acceptance:
     edges = EdgeCalibration(key, (weight,) * 5, "target-hash", "draft-hash", "0.2.0")
-    return Acceptance(edges, SamplingSpec(), tuple(map(prompt_hash, prompts)), FIT)
+    hashes = tuple(map(prompt_hash, prompts))
+    return Acceptance(edges, SamplingSpec(), hashes, FIT, predictor or PredictorCalibration(), NOTHING)
 
 
 def trial(acceptance: Acceptance | None, changes: Mapping[str, Any] = LEVER) -> TrialSpec:
@@ -43,6 +63,24 @@ def test_lever_gets_what_was_learnt_and_says_so() -> None:
     found = trial(learnt())
     assert from_json(JobSpec, found.job).engine.drafting.edges == learnt().edges
     assert found.labels["calibration"] == "k1"
+
+
+def test_where_pruning_pays_lever_gets_the_predictor() -> None:
+    changes = {**LEVER, "engine.pruning.target_recall": 0.995, "engine.pruning.layers": [14]}
+    engine = from_json(JobSpec, trial(learnt(predictor=PREDICTOR), changes).job).engine
+    assert engine.pruning == PruningSpec(True, 0.995, (14,), PREDICTOR)
+    off = from_json(JobSpec, trial(learnt(predictor=PREDICTOR), {**LEVER, "engine.pruning.enabled": "off"}).job).engine
+    assert off.pruning == PruningSpec()
+    one, other = trial(learnt(predictor=PREDICTOR), LEVER), trial(learnt(), LEVER)
+    assert one.trial_id != other.trial_id
+    assert one.labels["baseline_key"] == other.labels["baseline_key"]
+
+
+@pytest.mark.parametrize("acceptance", [None, learnt()], ids=["nothing learnt", "pruning does not pay"])
+def test_where_it_does_not_pay_its_settings_make_no_other_trial(acceptance: Acceptance | None) -> None:
+    changed = {**LEVER, "engine.pruning.target_recall": 0.98, "engine.pruning.layers": [3]}
+    assert trial(acceptance, changed).trial_id == trial(acceptance, {**LEVER, "engine.pruning.enabled": "off"}).trial_id
+    assert from_json(JobSpec, trial(acceptance, changed).job).engine.pruning == PruningSpec()
 
 
 def test_without_any_it_gets_the_prior_and_says_so() -> None:

@@ -105,3 +105,16 @@ def test_a_budget_that_would_do_does() -> None:
         Expander(FakeModels(), [phone()]).expand(job({"engine.memory.dram_budget_mb": 20}))
     enough = int(refused.value.message.split(": ")[1].split()[0])
     assert Expander(FakeModels(), [phone()]).expand(job({"engine.memory.dram_budget_mb": enough}))
+
+
+def test_a_paired_order_needs_named_phones() -> None:
+    paired = {"schedule.order": "paired"}
+    with pytest.raises(ConfigError, match="may take a different one each time") as raised:
+        Expander(FakeModels(), [phone()]).expand(job(paired | {"phones": "any:soc:SM8650"}))
+    assert raised.value.remedy == "Name phones: phones=soc:SM8650"
+    assert len(Expander(FakeModels(), [phone()]).expand(job(paired | {"schedule.repeats": 2}))) % 2 == 0
+
+
+def test_labels_tell_how_much_there_is_to_do_and_to_push() -> None:
+    labels = Expander(FakeModels(), [phone()]).expand(job({"workload.max_new_tokens": 8}))[0].labels
+    assert (labels["output_tokens"], labels["pack_mb"]) == ("16", "82")

@@ -29,8 +29,12 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "engine.drafting.enabled": (False, False),
     "engine.drafting.objective": ("edp", False),
     "engine.drafting.trim_vocabulary": (512, True),
+    "engine.drafting.requantize": ("Q4_0", True),
     "engine.drafting.max_nodes": (8, False),
     "engine.drafting.max_depth": (4, False),
+    "engine.pruning.enabled": ("off", False),  # for lever, where it pays
+    "engine.pruning.target_recall": (0.98, False),
+    "engine.pruning.layers": ([14], False),
     "engine.storage.mode": ("resident", True),
     "engine.storage.flash_bandwidth_mb_s": (500.0, True),
     "engine.storage.chunk_kib": (1024, True),
@@ -38,8 +42,10 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "engine.storage.prefetch": (True, True),
     "engine.storage.pinning": (True, False),  # the base has no budget
     "engine.memory.dram_budget_mb": (900.0, True),
+    "engine.placement": ("auto", True),
     "engine.threads": (1, True),
     "engine.n_ctx": (1024, True),
+    "engine.repack": (False, True),
     "engine.trace_nodes": (False, True),
     "workload.name": ("renamed", False),
     "workload.prompts": ([{"id": "a", "text": "three"}], True),
@@ -54,13 +60,19 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "workload.sampling.min_p": (0.1, False),
     "workload.sampling.seed": (1, False),
     "schedule.repeats": (2, False),
+    "schedule.order": ("random", False),
+    "schedule.seed": (1, False),
+    "schedule.priority": (3, False),
     "schedule.exclusive_host": (False, True),
     "schedule.max_attempts": (1, False),
     "schedule.deadline_s": (60.0, False),
     "schedule.fail_fast": (True, False),
+    "schedule.max_failures": (3, False),
     "phones": ("oneplus12", False),
     "sweep": ("named", False),
     "runtime": ("inline", False),
+    "on_existing": ("rerun", False),
+    "detach": (True, False),
 }
 
 

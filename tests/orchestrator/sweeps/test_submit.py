@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator import sweeping
 from orchestrator.entities import TrialState
 from orchestrator.errors import ConfigError, ModelError
 from orchestrator.registry.memory import MemoryRegistry
@@ -50,6 +51,42 @@ def test_jobs_that_run_alike_share_their_trial(registry: MemoryRegistry) -> None
     assert len(sent.trial_ids) == 1
 
 
+def test_jobs_that_run_alike_are_named(registry: MemoryRegistry) -> None:
+    narrow, same = (
+        job(PLAIN | {"phones": "a"}, "job #0"),
+        job(PLAIN | {"phones": "a", "engine.drafting.k": 3}, "job #1"),
+    )
+    wider, other = job(PLAIN | {"phones": "a,b"}, "job #2"), job({"phones": "b"}, "job #3")
+    sent = send(registry, narrow, same, wider, other)
+    assert [(j.name, s.name) for j, s in sent.batch.alike] == [("job #1", "job #0"), ("job #2", "job #0")]
+    assert sweeping.alike(sent)[0] == "job #1 is the same trial as job #0: they differ in nothing that is used"
+
+
+def test_many_alike_jobs_are_counted(registry: MemoryRegistry) -> None:
+    jobs = [job(PLAIN | {"phones": "a", "engine.drafting.k": k}, f"job #{k}") for k in range(1, 10)]
+    lines = sweeping.alike(send(registry, *jobs))
+    assert len(lines) == sweeping.ALIKE_SHOWN + 1
+    assert "3 more" in lines[-1]
+
+
+def test_on_existing_rerun_measures_done_trials_again(registry: MemoryRegistry) -> None:
+    done, other = send(registry, job()).trial_ids
+    end(registry, done, TrialState.DONE)
+    again = send(registry, job({"on_existing": "rerun"}))
+    assert again.submission.queued == (done,)
+    assert again.submission.in_progress == (other,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [({}, None), ({"schedule.fail_fast": True}, 1), ({"schedule.max_failures": 3}, 3)],
+)
+def test_a_sweep_knows_how_many_failures_end_it(
+    registry: MemoryRegistry, changes: dict[str, Any], most: int | None
+) -> None:
+    assert send(registry, job(changes)).submission.sweep.max_failures == most
+
+
 def test_the_same_sweep_again_runs_only_what_is_missing(registry: MemoryRegistry) -> None:
     first = send(registry, job(), job(PLAIN))
     done, failed, *waiting = first.trial_ids
@@ -69,9 +106,19 @@ def test_one_bad_job_queues_nothing(registry: MemoryRegistry) -> None:
     assert registry.sweeps() == []
 
 
-@pytest.mark.parametrize("key", ["sweep", "runtime"])
-def test_a_batch_has_one_name_and_one_runtime(registry: MemoryRegistry, key: str) -> None:
-    values = ("one", "two") if key == "sweep" else ("ray", "inline")
+ONE_EACH: dict[str, tuple[Any, Any]] = {
+    "sweep": ("one", "two"),
+    "runtime": ("ray", "inline"),
+    "on_existing": ("skip", "rerun"),
+    "detach": (False, True),
+    "schedule.fail_fast": (False, True),
+    "schedule.max_failures": (1, 2),
+}
+
+
+@pytest.mark.parametrize("key", ONE_EACH)
+def test_a_batch_is_run_in_one_way(registry: MemoryRegistry, key: str) -> None:
+    values = ONE_EACH[key]
     with pytest.raises(ConfigError, match=f"one batch has one {key}"):
         send(registry, *(job({key: value}) for value in values))
 
