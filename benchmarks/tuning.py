@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +19,9 @@ from device_agent.dram_plan import layer_sizes
 from device_agent.protocol import CostCalibration, CostTable, EdgeCalibration, EngineSpec, PackManifest, StreamCosts
 
 LEAST_K, MOST_K = 1, 12
+FINALISTS = 2  # trees that are tried again with equal features
 PLAIN, CHAIN, TREE, LEVER = "autoregressive", "chain", "static_tree", "lever"
-EQUAL = "+"  # after a baseline's name: with reading across rounds, pinning and trimming
+EQUAL = "+"  # after a baseline's name: with reading across rounds, pinning, trimming and requantising
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,11 @@ class _Tuning:
         return Contender(PLAIN, c.plain(self.condition, False)), self._chain(self._best_k(True), True)
 
     def flash(self) -> tuple[Contender, ...]:
-        k, tree = self._best_k(False), self._best_tree(False)
-        practised = Contender(PLAIN, c.plain(self.condition, False)), self._chain(k, False), self._tree(tree, False)
+        k, trees = self._best_k(False), self._best_trees(self.bench.scope.trees, False)
+        practised = Contender(PLAIN, c.plain(self.condition, False)), self._chain(k, False), self._tree(trees[0], False)
         if self.bench.scope.tune_both:
-            k, tree = self._best_k(True), self._best_tree(True)
-        return *practised, self._plain_equal(), self._chain(k, True), self._tree(tree, True)
+            k, trees = self._near_k(k, True), self._best_trees(trees[:FINALISTS], True)
+        return *practised, self._plain_equal(), self._chain(k, True), self._tree(trees[0], True)
 
     def _plain_equal(self) -> Contender:
         target = self.bench.store.manifest(self.bench.pair.target_pack)
@@ -73,16 +76,21 @@ class _Tuning:
         return Contender(name + mark, engine, self.costs if features else None)
 
     def _best_k(self, features: bool) -> int:
-        def tpot_s(k: int) -> float:
-            return self._tried(self._chain(k, features), f"k={k}")
+        scope = self.bench.scope
+        return coarse_to_fine(LEAST_K, MOST_K, scope.k_step, scope.k_fine, partial(self._chain_s, features))[0]
 
-        return coarse_to_fine(LEAST_K, MOST_K, self.bench.scope.k_step, self.bench.scope.k_fine, tpot_s)[0]
+    def _near_k(self, k: int, features: bool) -> int:
+        """Cheaper drafts make longer chains pay."""
+        near = range(max(LEAST_K, k - 1), min(MOST_K, k + 2) + 1)
+        return best_of(near, partial(self._chain_s, features))[0]
 
-    def _best_tree(self, features: bool) -> str:
-        def tpot_s(name: str) -> float:
-            return self._tried(self._tree(name, features), name)
+    def _chain_s(self, features: bool, k: int) -> float:
+        return self._tried(self._chain(k, features), f"k={k}")
 
-        return best_of(self.bench.scope.trees, tpot_s)[0]
+    def _best_trees(self, names: Sequence[str], features: bool) -> list[str]:
+        """The best first."""
+        found = best_of(names, lambda name: self._tried(self._tree(name, features), name))[1]
+        return sorted(found, key=found.__getitem__)
 
     def _tried(self, contender: Contender, setting: str) -> float:
         named = Contender(f"{contender.name} {setting}", contender.engine, contender.costs)

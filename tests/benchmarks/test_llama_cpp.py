@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import llama_cpp
 from benchmarks.llama_cpp import LlamaCpp, install
 from benchmarks.prompts import PromptSet
 from device_agent.protocol import PromptSpec
@@ -44,5 +45,34 @@ def test_what_went_wrong_is_told() -> None:
 
 def test_nothing_is_installed_for_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LeverError, match="no such file"):
-        install(tmp_path / "environment", tmp_path / "none.gguf")
+        install(tmp_path / "environment", tmp_path / "none.gguf", print)
     assert not (tmp_path / "environment").exists()
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The compiler's flags of each build; pip does nothing, and a build with AMX dies at the first token."""
+    made: list[str] = []
+
+    def run(command: list[str], **environment: str) -> None:
+        python = tmp_path / "environment" / "bin" / "python"
+        python.parent.mkdir(parents=True, exist_ok=True)
+        if not python.exists():
+            python.symlink_to(sys.executable)
+        if "pip" in command:
+            made.append(environment["CXXFLAGS"])
+            dies = "" if "no-amx" in made[-1] else "            import os; os.abort()\n"
+            (tmp_path / "llama_cpp.py").write_text(BINDING.replace("            yield", f"{dies}            yield"))
+
+    monkeypatch.setattr(llama_cpp, "_run", run)
+    return made
+
+
+def test_a_build_that_dies_is_made_again_without_amx(tmp_path: Path, builds: list[str]) -> None:
+    gguf = tmp_path / "good.gguf"
+    gguf.touch()
+    found = install(tmp_path / "environment", gguf, print)
+    assert found.build == "native without AMX"
+    assert builds == [llama_cpp.CXXFLAGS, "-mno-amx-int8"]
+    assert install(tmp_path / "environment", gguf, print) == found
+    assert len(builds) == 2, "built once"

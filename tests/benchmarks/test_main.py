@@ -14,7 +14,7 @@ from tests.fakes.tiny_gguf import TinyModel
 from tests.fakes.tiny_pair import tiny_pair
 
 SMALL = replace(
-    QUICK, limit_s=None, sets=1, tokens=6, plain_tokens=3, calibration_tokens=4, k_step=11, trees=("fan-3",)
+    QUICK, limit_s=None, sets=1, tokens=6, plain_tokens=3, calibration_tokens=4, k_step=11, trees=("thin-5",)
 )
 
 

@@ -1,0 +1,131 @@
+"""A farm to measure the controller on: phones that are names, attempts that are timers, a registry that is real."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, JobResult, RequestResult, to_json
+from orchestrator.controller import Controller
+from orchestrator.entities import AttemptOrder, AttemptOutcome, Device, Progress, Sweep, TrialSpec
+from orchestrator.registry.contract import Registry
+from orchestrator.registry.sql import open_registry
+
+SWEEP = Sweep("bench", "bench")
+TOKENS = 32
+
+
+class TimerExecutor:
+    """An attempt takes `seconds` and tells of its progress once a second."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def run(self, order: AttemptOrder) -> AsyncIterator[Progress | AttemptOutcome]:
+        end = time.monotonic() + self._seconds
+        while (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(1.0, left))
+            data = {"request": "p", "tokens": 1, "max_new_tokens": TOKENS, "rounds": 1}
+            yield Progress(order.attempt_id, "agent_event", {"kind": "progress", "time_s": end - left, "data": data})
+        await asyncio.sleep(0)
+        yield AttemptOutcome(order.attempt_id, result=_result(order), attempt_wall_s=self._seconds)
+
+    async def stop(self, order: AttemptOrder) -> None:
+        """It ends by itself."""
+
+
+class Ledger:
+    """A tracker that is told everything and writes nothing: MLflow's own costs are measured apart."""
+
+    def drain(self, registry: Registry, limit: int = 100) -> int:
+        for item in (items := registry.outbox(limit)):
+            registry.outbox_done(item.item_id)
+        return len(items)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    trials: int
+    wall_s: float
+    cpu_s: float  # of this process: controller, registry, timers
+
+    @property
+    def per_trial_s(self) -> float:
+        return self.cpu_s / self.trials
+
+
+@contextmanager
+def world(phones: int) -> Iterator[Registry]:
+    """A registry on a disk of its own, with so many phones."""
+    with tempfile.TemporaryDirectory() as folder, closing(open_registry(f"sqlite:///{Path(folder) / 'r.db'}")) as made:
+        for number in range(phones):
+            made.put_device(phone(number))
+        yield made
+
+
+def phone(number: int) -> Device:
+    name = f"p{number:03}"
+    facts = {"soc": "SM8650", "ram_mb": 16_000}
+    return Device(name, f"tcp:127.0.0.1:{number + 1}", "usb", "bench", name, "/", facts=facts)
+
+
+def trials(first: int, count: int, phones: int) -> list[TrialSpec]:
+    return [_trial(number, f"p{number % phones:03}") for number in range(first, first + count)]
+
+
+def run(registry: Registry, specs: Sequence[TrialSpec], attempt_s: float) -> Cost:
+    """Submit these and work until they are done."""
+    registry.submit(SWEEP, specs)
+    return asyncio.run(_work(registry, specs, attempt_s))
+
+
+async def _work(registry: Registry, specs: Sequence[TrialSpec], attempt_s: float) -> Cost:
+    controller = Controller(registry, TimerExecutor(attempt_s), Ledger(), "bench", "bench")
+    stop, began, cpu = asyncio.Event(), time.monotonic(), time.process_time()
+    working = asyncio.create_task(controller.run(stop))
+    while registry.queue_length() or registry.running() or registry.underived(1):
+        await asyncio.sleep(1.0)
+    found = Cost(len(specs), time.monotonic() - began, time.process_time() - cpu)
+    stop.set()
+    await working
+    return found
+
+
+def _trial(number: int, device: str) -> TrialSpec:
+    """Every twentieth is plain decoding, which the nineteen after it are compared with."""
+    group, strategy = number // 2000, "autoregressive" if (number // 100) % 20 == 0 else "chain"
+    key = f"{device}-{group}"
+    labels = {"pair": "bench", "strategy": strategy, "storage": "flash", "reference_key": key, "baseline_key": key}
+    labels |= {"config_key": f"c{number // 100}", "output_tokens": str(TOKENS)}
+    config = {"phones": "each", "schedule": {"exclusive_host": False}}
+    return TrialSpec(f"t{number}", device, 0, config, {"trial_id": f"t{number}"}, labels)
+
+
+def _result(order: AttemptOrder) -> dict[str, object]:
+    request = RequestResult(
+        id="p",
+        prompt_tokens=8,
+        output_ids=tuple(range(TOKENS)),
+        margins=(1.0,) * TOKENS,
+        stop_reason="max_new_tokens",
+        ttft_s=0.1,
+        tpot_s=0.1,
+        round_s_p50=None,
+        round_s_p95=None,
+        top5_after_prompt=(),
+        exactness=None,
+    )
+    trial_id = str(order.job["trial_id"])
+    metrics = {"tpot_s": 0.1, "agent_wall_s": 1.0}
+    result = JobResult(
+        PROTOCOL_VERSION, order.attempt_id, trial_id, ENGINE_VERSION, True, None, (request,), metrics, {}, {}
+    )
+    return dict(to_json(result))
