@@ -10,7 +10,7 @@ import jinja2
 
 from dashboards import chart
 from dashboards.store import SweepPage, Trial
-from orchestrator import table_view
+from orchestrator import ratio_view, table_view
 from orchestrator.table import Row
 
 HERE = Path(__file__).parent
@@ -40,6 +40,8 @@ def render(names: Sequence[str], sweep: SweepPage | None, wanted: str | None) ->
         shared=table_view.shared(rows),
         columns=_columns(rows),
         phones=_phones(sweep.trials) if sweep else {},
+        headings=ratio_view.HEADINGS,
+        ratio_notes=ratio_view.NOTES,
         failures=table_view.failures(rows),
         notes=table_view.notes(rows),
         figure=chart.figure(rows),

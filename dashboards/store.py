@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from orchestrator.table import Row
+from orchestrator.tracking.run_data import RATIOS
 
 PAGE = 1000  # runs a request
 LABELS = {f.name for f in fields(Row)} - {"metrics", "tags", "repeat", "phone", "strategy", "storage"}
@@ -32,6 +34,7 @@ class SweepPage:
     summary: str  # what the tracker said last, e.g. "3 done, 1 running"
     overrides: tuple[str, ...]  # of all its jobs, each once
     trials: tuple[Trial, ...]
+    ratios: tuple[tuple[str, ...], ...] = ()  # lines of ratio_view, under its HEADINGS
 
 
 def sweep_names() -> list[str]:
@@ -57,7 +60,19 @@ def load(name: str) -> SweepPage | None:
         summary=tags.get("trials", ""),
         overrides=_overrides(tags.get("overrides", "")),
         trials=tuple(trials),
+        ratios=_ratios(tags),
     )
+
+
+def _ratios(tags: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    """As the writer split them over tags; one that was cut is left out."""
+    found: list[tuple[str, ...]] = []
+    number = 0
+    while (text := tags.get(f"{RATIOS}{number}")) is not None:
+        with suppress(ValueError):
+            found += [tuple(map(str, line)) for line in json.loads(text)]
+        number += 1
+    return tuple(found)
 
 
 def _overrides(text: str) -> tuple[str, ...]:

@@ -150,6 +150,8 @@ def _reference_rank(candidate: Trial, trial: Trial) -> tuple[bool, bool, int, st
 def _speedup(trial: Trial, result: JobResult, baselines: Sequence[Trial]) -> float | None:
     """Baseline's seconds per output token ÷ ours. Of several baselines the fastest, so that what helps plain decoding
     as well (reading ahead, pinned layers) is not credited to drafting."""
+    if "void.tpot_s" in result.tags:
+        return None
     key = trial.spec.labels.get("baseline_key")
     same = [b for b in baselines if b.spec.labels.get("baseline_key") == key]
     if not same:

@@ -25,6 +25,8 @@ class AttemptState(StrEnum):
 class DeviceState(StrEnum):
     READY = "ready"
     BUSY = "busy"
+    COOLING = "cooling"
+    LOW_BATTERY = "low_battery"
     OFFLINE = "offline"
     UNAUTHORIZED = "unauthorized"
     QUARANTINED = "quarantined"
@@ -38,8 +40,11 @@ class FailureKind(StrEnum):
     UNAUTHORIZED = "unauthorized"
     COMMAND_FAILED = "command_failed"
     PROVISIONING = "provisioning"
-    AGENT_VANISHED = "agent_vanished"  # process gone, no result, no exit code (reboot, kill of the whole group)
+    AGENT_VANISHED = "agent_vanished"  # process gone, no result, no exit code (kill of the whole group)
+    REBOOTED = "rebooted"  # the phone, during the run
+    ADBD_RESTARTED = "adbd_restarted"  # which takes along what it started, the agent too
     AGENT_KILLED = "agent_killed"  # exit code 137 or 143
+    AGENT_CRASHED = "agent_crashed"  # a signal of its own making: SIGSEGV, SIGILL, SIGABRT…
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
     DEADLINE = "deadline"
@@ -59,8 +64,10 @@ class Device:
     """A phone as the farm knows it; `name` is unique and is what people type."""
 
     name: str
-    address: str  # "tcp:HOST:PORT" | "usb:SERIAL"; a virtual phone's port may change when it restarts
-    kind: str  # virtual | tcp | usb
+    address: (
+        str  # "tcp:HOST:PORT" | "wireless:HOST:PORT" | "usb:SERIAL"; a virtual phone's port may change when it restarts
+    )
+    kind: str  # virtual | tcp | wireless | usb
     host: str  # farm host that it is cabled to
     serial: str  # what the phone calls itself: a different answer at the same address is another phone
     root: str  # our folder on the phone, e.g. /data/local/tmp/lever
@@ -68,6 +75,7 @@ class Device:
     state_reason: str = ""
     facts: dict[str, Any] = field(default_factory=dict)  # model, soc, ram_gb, abi, sdk, cores, profile, power model…
     tags: tuple[str, ...] = ()
+    state_since: float = field(default=0.0, compare=False)  # unix time, set by the registry; 0: not known
 
     @property
     def simulated(self) -> bool:
@@ -94,6 +102,7 @@ class Sweep:
     record: dict[str, Any] = field(
         default_factory=dict
     )  # overrides, git revision, package versions, engine version, packs
+    max_failures: int | None = None  # so many failed trials cancel the rest; None: it goes on whatever fails
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,7 @@ class FarmEvent:
     """Append-only history: what happened to which sweep, trial, attempt or phone."""
 
     kind: str  # sweep_{submitted,cancelled,finished}, attempt_{started,adopted,finished}, progress,
-    # trial_{done,failed,cancelled,derived}, device_state
+    # trial_{done,failed,cancelled,derived,rerun}, device_state, farm_{paused,resumed}
     event_id: int = 0  # set by the registry, grows
     at: datetime | None = None  # set by the registry
     sweep_id: str | None = None

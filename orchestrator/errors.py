@@ -10,6 +10,7 @@ LeverError                  exit 1; message says which thing, what happened, the
 │   ├── PhoneUnauthorized
 │   ├── CommandFailed       the command ran and said no
 │   ├── WrongPhone          another phone answers at a known address
+│   ├── PhoneUnsuitable     Android too old, no bundle for its processor, a folder that cannot be written
 │   ├── PhoneDiskFull
 │   └── ProvisioningFailed  a chunk arrives damaged again and again
 ├── FetchFailed             the package index has no such package, or cannot be reached
@@ -67,6 +68,10 @@ class CommandFailed(PhoneError):
 
 class WrongPhone(PhoneError):
     kind = "unreachable"
+
+
+class PhoneUnsuitable(PhoneError):
+    kind = "provisioning"
 
 
 class PhoneDiskFull(PhoneError):

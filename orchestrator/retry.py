@@ -20,6 +20,8 @@ PHONE_FAULTS = frozenset(
         FailureKind.COMMAND_FAILED,
         FailureKind.PROVISIONING,
         FailureKind.AGENT_VANISHED,
+        FailureKind.REBOOTED,
+        FailureKind.ADBD_RESTARTED,
         FailureKind.AGENT_KILLED,
         FailureKind.DISK_FULL,
     }

@@ -19,10 +19,15 @@ from omegaconf import MISSING
 from orchestrator.errors import ConfigError
 from orchestrator.strategies import strategy_names
 
+PLACEMENTS = ("cpu", "npu", "auto")
 STORAGE_MODES = ("flash", "resident", "mmap")
+REQUANTIZED = ("Q4_0", "Q4_1", "Q8_0")
 OBJECTIVES = ("latency", "energy", "edp")
+PRUNING = ("auto", "off")
 SOURCES = ("humaneval",)
 RUNTIMES = ("ray", "inline")
+EXISTING = ("skip", "rerun")
+ORDERS = ("blocked", "random", "paired")
 MAX_NODES = 512
 SWEEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -43,6 +48,9 @@ class DraftingConf:
     enabled: bool = True  # lever: draft at all; false leaves plain decoding with all the rest
     objective: str = "latency"  # lever: latency | energy | edp, what trees are grown for
     trim_vocabulary: int = 0  # tokens that the draft model can say: frequent ones and the text's own; 0: all
+    requantize: str | None = (
+        None  # with repack, Q4_0 | Q4_1 | Q8_0 for draft layers that no fast kernel takes; null: no
+    )
     max_nodes: int = 62  # lever: safety caps, draft tokens verified in a round
     max_depth: int = 48  # lever: and on a branch
 
@@ -50,6 +58,8 @@ class DraftingConf:
         _within("engine.drafting.k", self.k, 1, 64)
         _within("engine.drafting.ngram", self.ngram, 1, 16)
         _one_of("engine.drafting.objective", self.objective, OBJECTIVES)
+        if self.requantize is not None:
+            _one_of("engine.drafting.requantize", self.requantize, REQUANTIZED)
         _within("engine.drafting.trim_vocabulary", self.trim_vocabulary, 0, 10_000_000)
         _within("engine.drafting.max_nodes", self.max_nodes, 1, 62)
         _within("engine.drafting.max_depth", self.max_depth, 1, 62)
@@ -61,6 +71,21 @@ class DraftingConf:
                 f"engine.drafting.widths={self.widths} is a tree of {nodes} nodes, at most {MAX_NODES} are allowed",
                 "Narrow or shorten it: [4,2,1,1] has 28 nodes.",
             )
+
+
+@dataclass
+class PruningConf:
+    """Dropping nodes between the target's layers: for lever, where `lever calibrate` found that it pays."""
+
+    enabled: str = "auto"  # auto: where it pays | off
+    target_recall: float = 0.99  # share of the tokens that would be accepted which must survive
+    layers: list[int] = field(default_factory=list)  # after which nodes may go; empty: where calibration found it best
+
+    def __post_init__(self) -> None:
+        _one_of("engine.pruning.enabled", self.enabled, PRUNING)
+        _within("engine.pruning.target_recall", self.target_recall, 0.5, 1)
+        for layer in self.layers:
+            _within("engine.pruning.layers", layer, 1, 1000)
 
 
 @dataclass
@@ -98,10 +123,13 @@ class MemoryConf:
 class EngineConf:
     strategy: str = MISSING  # a file of device_agent/engine/strategies
     drafting: DraftingConf = field(default_factory=DraftingConf)
+    pruning: PruningConf = field(default_factory=PruningConf)
     storage: StorageConf = field(default_factory=StorageConf)
     memory: MemoryConf = field(default_factory=MemoryConf)
+    placement: str = "cpu"  # of drafting, verifying, projecting: cpu | npu, the first accelerator | auto, by cost
     threads: int = 2
     n_ctx: int = 2048  # KV capacity, tokens
+    repack: bool = True  # weights in the layout that the phone's kernels multiply fastest by; false: as in the GGUF
     trace_nodes: bool | None = None  # record every verified node; null: for strategies that draft
 
     def __post_init__(self) -> None:
@@ -110,6 +138,12 @@ class EngineConf:
             raise ConfigError(
                 "engine.strategy=static_tree has no engine.drafting.widths",
                 "Use engine=static_tree, or give the children of each node by depth: engine.drafting.widths=[4,2,1]",
+            )
+        _one_of("engine.placement", self.placement, PLACEMENTS)
+        if self.placement != "cpu" and self.storage.mode == "mmap":
+            raise ConfigError(
+                f"engine.placement={self.placement} uploads weights, and engine.storage.mode=mmap only maps them",
+                "Use engine.storage.mode=flash or resident, or engine.placement=cpu.",
             )
         _within("engine.threads", self.threads, 1, 256)
         _within("engine.n_ctx", self.n_ctx, 32, 131_072)
@@ -164,15 +198,23 @@ class WorkloadConf:
 @dataclass
 class ScheduleConf:
     repeats: int = 1
+    order: str = "blocked"  # a phone's trials: as given | random | paired: all of one repeat, shuffled, then the next
+    seed: int = 0  # of the shuffling
+    priority: int = 0  # higher goes first; sweeps of one priority share the phones
     exclusive_host: bool = True  # timed attempts on one host one at a time
     max_attempts: int = 3
     deadline_s: float = 3600.0  # one attempt, from the agent's start
-    fail_fast: bool = False  # the first failed trial cancels those that wait
+    fail_fast: bool = False  # the first failed trial cancels the rest of the sweep: max_failures=1
+    max_failures: int | None = None  # so many failed trials cancel the rest of the sweep; null: it goes on
 
     def __post_init__(self) -> None:
         _within("schedule.repeats", self.repeats, 1, 1000)
+        _one_of("schedule.order", self.order, ORDERS)
+        _within("schedule.seed", self.seed, 0, 2**53)
+        _within("schedule.priority", self.priority, -1000, 1000)
         _within("schedule.max_attempts", self.max_attempts, 1, 20)
         _within("schedule.deadline_s", self.deadline_s, 1, 7 * 86_400)
+        _within("schedule.max_failures", self.max_failures, 1, 1_000_000)
 
 
 @dataclass
@@ -184,9 +226,14 @@ class LeverConf:
     phones: str = "each"  # each | any | names | soc:… | tag:… | ram_gb_min:…; commas join
     sweep: str | None = None  # the sweep's name; null: from its pair and trials
     runtime: str = "ray"  # ray: the farm's service | inline: this process, no service
+    on_existing: str = "skip"  # trials that are done already: skip | rerun
+    detach: bool = False  # queue it and return at once; `lever attach` follows it
 
     def __post_init__(self) -> None:
         _one_of("runtime", self.runtime, RUNTIMES)
+        _one_of("on_existing", self.on_existing, EXISTING)
+        if self.detach and self.runtime == "inline":
+            raise ConfigError("detach=true needs a farm that goes on without us", "Leave runtime=inline out.")
         if self.sweep is not None and not SWEEP_NAME.fullmatch(self.sweep):
             raise ConfigError(
                 f"sweep={self.sweep!r} is no name for a sweep",

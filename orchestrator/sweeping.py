@@ -12,17 +12,23 @@ from rich.console import Console
 from orchestrator import settings as farm_settings
 from orchestrator import wiring
 from orchestrator.entities import Device, Sweep, Trial
+from orchestrator.errors import UnknownName
 from orchestrator.registry.contract import Registry
 from orchestrator.service.up import ensure_up
 from orchestrator.settings import Settings
+from orchestrator.sweeps import identity
+from orchestrator.sweeps.expand import Expander
 from orchestrator.sweeps.follow import follow
 from orchestrator.sweeps.inline_farm import inline_farm
 from orchestrator.sweeps.interrupt import ask_and_leave
 from orchestrator.sweeps.jobs import SweepJob
 from orchestrator.sweeps.live_view import NoView, open_view
+from orchestrator.sweeps.optimise import Optimising, Study
+from orchestrator.sweeps.preview import preview, print_plan
 from orchestrator.sweeps.submit import Submitted, plan, submit
 
 Pause = Callable[[float], None]
+ALIKE_SHOWN = 5  # lines
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,23 @@ class Ended:
     sweep: Sweep
     trials: tuple[tuple[Trial, ...], ...]
     devices: tuple[Device, ...]
+    detached: bool = False  # queued, and not waited for
+
+
+@dataclass(frozen=True)
+class Course:
+    """Trials of a sweep that are to be seen through."""
+
+    sweep: Sweep
+    trial_ids: Sequence[str]
+    after_event: int
+    runtime: str  # ray | inline
+    work: bool  # there is something to run, or to tell the tracker
 
 
 def run_jobs(jobs: Sequence[SweepJob], accepted: Callable[[], None]) -> Ended:
-    """Run what is missing of a batch and wait for it. `accepted` is called when all of it is found to be right, before
-    it is queued.
+    """Run what is missing of a batch and wait for it, unless it says `detach`. `accepted` is called when all of it is
+    found to be right, before it is queued.
 
     Raises UsageError before anything is queued when a job cannot be run, KeyboardInterrupt after a detach or a cancel.
     """
@@ -45,11 +63,70 @@ def run_jobs(jobs: Sequence[SweepJob], accepted: Callable[[], None]) -> Ended:
         batch = plan(jobs, registry, wiring.model_store(settings))
         accepted()
         submitted = submit(batch, registry)
-        _say(console, opening(submitted))
-        with _farm(submitted, settings, console) as pause:
-            ended = {trial.spec.trial_id: trial for trial in _follow(submitted, registry, console, pause)}
+        for line in (opening(submitted), *alike(submitted)):
+            _say(console, line)
+        course = _course(submitted)
+        if detached := batch.jobs[0].conf.detach:
+            _detach(course, settings, console)
+            ended = {t.spec.trial_id: t for t in registry.trials(course.sweep.sweep_id)}
+        else:
+            ended = {trial.spec.trial_id: trial for trial in _see_through(course, registry, settings, console)}
         trials = tuple(tuple(ended[spec.trial_id] for spec in specs) for specs in submitted.batch.trials)
-        return Ended(submitted.submission.sweep, trials, tuple(registry.devices()))
+        return Ended(course.sweep, trials, tuple(registry.devices()), detached)
+
+
+def attach(registry: Registry, sweep: Sweep, runtime: str) -> list[Trial]:
+    """Follow all trials of the sweep until they ended. Raises KeyboardInterrupt after a detach or a cancel."""
+    after = registry.last_event_id()
+    trial_ids = [trial.spec.trial_id for trial in registry.trials(sweep.sweep_id)]
+    work = sweep.sweep_id in {other.sweep_id for other in registry.unfinished()}
+    course = Course(sweep, trial_ids, after, runtime, work)
+    return _see_through(course, registry, farm_settings.load(), Console(stderr=True))
+
+
+@dataclass(frozen=True)
+class Studied:
+    """What a study asked for, by number, and how it ended."""
+
+    numbers: tuple[int, ...]
+    ended: Ended
+
+
+def run_study(study: Study, template: SweepJob, name: str) -> Studied:
+    """Ask and tell until the study has enough. `template`: what every configuration has in common; it is checked before
+    the farm is started. Raises UsageError then, KeyboardInterrupt after a detach or a cancel."""
+    settings, console = farm_settings.load(), Console(stderr=True)
+    with closing(wiring.open_registry(settings)) as registry:
+        expander = Expander(wiring.model_store(settings), registry.devices())
+        expander.expand(template)
+        sweep = Sweep(identity.sweep_id([], name), name)
+        before = study.restore(trials_of(registry, name))
+        _say(console, f"sweep {name}: {before} configurations known before")
+        course = Course(sweep, (), 0, template.conf.runtime, work=True)
+        with _farm(course, registry, settings, console) as pause, open_view(console) as view:
+            try:
+                found = Optimising(study, registry, expander, sweep, view).run(pause)
+            except KeyboardInterrupt:
+                ask_and_leave(registry, sweep, course.runtime, console)
+                raise
+        ended = Ended(sweep, tuple(trials for _, trials in found), tuple(registry.devices()))
+        return Studied(tuple(number for number, _ in found), ended)
+
+
+def trials_of(registry: Registry, name: str) -> list[Trial]:
+    """None for a sweep that is new."""
+    try:
+        return registry.trials(registry.sweep(name).sweep_id)
+    except UnknownName:
+        return []
+
+
+def show_plan(jobs: Sequence[SweepJob]) -> None:
+    """What `run_jobs` would do: trials, phones, how long; nothing is queued. Raises UsageError as it would."""
+    settings = farm_settings.load()
+    with closing(wiring.open_registry(settings)) as registry:
+        batch = plan(jobs, registry, wiring.model_store(settings))
+        print_plan(Console(), preview(batch, registry))
 
 
 def opening(submitted: Submitted) -> str:
@@ -64,39 +141,65 @@ def opening(submitted: Submitted) -> str:
     return f"sweep {found.sweep.name}: {', '.join(part for part in parts if part)}"
 
 
+def alike(submitted: Submitted) -> list[str]:
+    """Which jobs share their trials with others; said, since fewer trials run than were asked for."""
+    pairs = submitted.batch.alike
+    lines = [f"{job.name} is the same trial as {same.name}: they differ in nothing that is used" for job, same in pairs]
+    more = [f"… and {len(lines) - ALIKE_SHOWN} more jobs that are others' trials"] if len(lines) > ALIKE_SHOWN else []
+    return lines[:ALIKE_SHOWN] + more
+
+
+def _course(submitted: Submitted) -> Course:
+    found = submitted.submission
+    work = bool(submitted.open) or not submitted.known
+    return Course(found.sweep, submitted.trial_ids, found.event_id, submitted.batch.runtime, work)
+
+
+def _detach(course: Course, settings: Settings, console: Console) -> None:
+    if course.work:
+        _ensure_up(course, settings, console)
+    _say(console, f"detached. Follow it: lever attach {course.sweep.name}")
+
+
+def _see_through(course: Course, registry: Registry, settings: Settings, console: Console) -> list[Trial]:
+    with _farm(course, registry, settings, console) as pause:
+        return _follow(course, registry, console, pause)
+
+
 @contextmanager
-def _farm(submitted: Submitted, settings: Settings, console: Console) -> Iterator[Pause]:
-    """A farm that works on the batch while the block runs, and how to wait in it. None is started for a batch that is
-    done, unless its sweep is new and still has to be told to the tracker."""
-    if not submitted.open and submitted.known:
+def _farm(course: Course, registry: Registry, settings: Settings, console: Console) -> Iterator[Pause]:
+    """A farm that works on the trials while the block runs, and how to wait in it. None is started when there is no
+    work."""
+    if not course.work:
         yield time.sleep
-    elif submitted.batch.runtime == "ray":
-        _ensure_up(submitted, settings, console)
+    elif course.runtime == "ray":
+        _ensure_up(course, settings, console)
         yield time.sleep
     else:
+        others = [s.name for s in registry.unfinished() if s.sweep_id != course.sweep.sweep_id]
+        if others:
+            _say(console, f"this process also works on what is not finished: {', '.join(others)}")
         with inline_farm(settings) as farm:
             yield farm.wait
 
 
-def _ensure_up(submitted: Submitted, settings: Settings, console: Console) -> None:
+def _ensure_up(course: Course, settings: Settings, console: Console) -> None:
     try:
         ensure_up(settings, lambda step: _say(console, f"· {step}"))
     except KeyboardInterrupt:
-        _say(
-            console, f"sweep {submitted.submission.sweep.name} stays queued: the same command, or `lever up`, runs it."
-        )
+        _say(console, f"sweep {course.sweep.name} stays queued: the same command, or `lever up`, runs it.")
         raise
 
 
-def _follow(submitted: Submitted, registry: Registry, console: Console, pause: Pause) -> list[Trial]:
-    sweep, after = submitted.submission.sweep, submitted.submission.event_id
+def _follow(course: Course, registry: Registry, console: Console, pause: Pause) -> list[Trial]:
+    sweep, after = course.sweep, course.after_event
     try:
         with open_view(console) as view:
-            return follow(registry, sweep.sweep_id, submitted.trial_ids, after, view, pause)
+            return follow(registry, sweep.sweep_id, course.trial_ids, after, view, pause)
     except KeyboardInterrupt:
-        cancelled = ask_and_leave(registry, sweep, submitted.batch.runtime, console)
-        if cancelled and submitted.batch.runtime == "inline":  # this process is the farm: see the phones left clean
-            follow(registry, sweep.sweep_id, submitted.trial_ids, after, NoView(), pause)
+        cancelled = ask_and_leave(registry, sweep, course.runtime, console)
+        if cancelled and course.runtime == "inline":  # this process is the farm: see the phones left clean
+            follow(registry, sweep.sweep_id, course.trial_ids, after, NoView(), pause)
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -24,6 +25,14 @@ def open_registry(settings: Settings) -> Registry:
     from orchestrator.registry import sql
 
     return sql.open_registry(settings.registry_url)
+
+
+def registry_to_read(settings: Settings) -> Registry:
+    """As `open_registry`, but a farm that has none is not given one for being looked at: an empty one in memory."""
+    from orchestrator.registry import sql
+    from orchestrator.registry.memory import MemoryRegistry
+
+    return MemoryRegistry() if sql.is_missing(settings.registry_url) else sql.open_registry(settings.registry_url)
 
 
 def model_store(settings: Settings) -> ModelStore:
@@ -71,11 +80,27 @@ def tracker(settings: Settings) -> Tracker:
     return open_tracker(settings)
 
 
+def health_monitor(settings: Settings, stop: threading.Event, start_phones: bool) -> threading.Thread:
+    """Watches this host's phones until `stop` is set; not started yet. `start_phones`: virtual phones that do not run
+    are started, for a farm without a supervisor."""
+    from orchestrator.farm.connecting import connector
+    from orchestrator.farm.health import ANSWER_S
+    from orchestrator.farm.health_monitor import HealthMonitor
+
+    return HealthMonitor(
+        lambda: open_registry(settings), connector(settings, start_phones, ANSWER_S), settings.host, stop
+    )
+
+
 @contextmanager
 def open_controller(settings: Settings, executor: Executor) -> Iterator[Controller]:
     """A controller with its own registry and tracker, closed at the end. Raises RegistryError, ConfigError."""
     from orchestrator.controller import Controller
+    from orchestrator.controller.disk import shortage
     from orchestrator.controller.owner import new_owner
 
+    def pause() -> str:
+        return shortage(settings.home)
+
     with closing(open_registry(settings)) as registry, closing(tracker(settings)) as writer:
-        yield Controller(registry, executor, writer, new_owner(settings.host), settings.host)
+        yield Controller(registry, executor, writer, new_owner(settings.host), settings.host, pause=pause)

@@ -9,4 +9,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 settings.register_profile("lever", deadline=None)
 settings.load_profile("lever")
 
-pytest_plugins = ["tests.fakes.mlflow_store", "tests.fakes.phones", "tests.fakes.real_models"]
+pytest_plugins = [
+    "tests.fakes.agents",
+    "tests.fakes.mlflow_store",
+    "tests.fakes.phones",
+    "tests.fakes.adb",
+    "tests.fakes.postgres",
+    "tests.fakes.real_models",
+]

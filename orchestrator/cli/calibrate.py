@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli.sampling_options import sampling_options
 from orchestrator.settings import load
 
 if TYPE_CHECKING:
     from device_agent.protocol import AgentEvent, CostCalibration, JobSpec, PromptSpec
     from orchestrator.models.acceptance import Acceptance
     from orchestrator.models.edge_fit import Score
+    from orchestrator.models.predictor import PruningReport
     from orchestrator.models.store import ModelStore, Pair
 
 DRAFT_K = 8  # draft tokens a round while learning: deep enough to see what becomes of good guesses
@@ -26,17 +28,19 @@ PROMPTS = "workload/calibration.yaml"
 @click.argument("pair_name", metavar="PAIR")
 @click.option("--rounds", type=click.IntRange(min=2), default=300, show_default=True, help="Rounds to learn from.")
 @click.option("--threads", type=click.IntRange(1, 256), default=2, show_default=True)
-@click.option("--temperature", type=float, default=0.0, show_default=True, help="0: greedy.")
-@click.option("--top-k", type=int, default=0, help="Keep the k best; default: all.")
-@click.option("--top-p", type=float, default=1.0, help="Keep the best that make up this share; default: 1.")
-@click.option("--min-p", type=float, default=0.0, help="Keep those with this share of the best one's probability.")
+@sampling_options
 def calibrate(pair_name: str, rounds: int, threads: int, **sampling: Any) -> None:
     """Learn how often PAIR's draft is right under this sampling, from the bundled calibration prompts.
 
     Sweeps with engine=lever use it by themselves; they are refused the prompts that it was learnt from.
     """
-    from orchestrator.cli.local_agent import run_here
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from device_agent.protocol import STATES
+    from orchestrator.farm.local_agent import run_here
     from orchestrator.models import acceptance
+    from orchestrator.models.predictor import learn_predictor, recorded_layers
     from orchestrator.models.store import ModelStore
     from orchestrator.schema import SamplingConf
     from orchestrator.sweeps.jobs import sampling_spec
@@ -46,10 +50,16 @@ def calibrate(pair_name: str, rounds: int, threads: int, **sampling: Any) -> Non
     pair, chosen = store.pair(pair_name), sampling_spec(SamplingConf(**sampling))
     prompts = calibration_prompts(store, pair)
     spec = _job(store, pair, prompts, threads)
-    with _status() as on_event:
-        edges = run_here(settings, spec(kind="edges", max_rounds=rounds, sampling=chosen), on_event).edges
+    n_layers = store.manifest(pair.target_pack).hyper.n_layers
+    recording = spec(kind="edges", max_rounds=rounds, sampling=chosen, state_layers=recorded_layers(n_layers))
+    with _status() as on_event, TemporaryDirectory() as folder:
+        states = Path(folder) / STATES
+        edges = run_here(settings, recording, on_event, states).edges
         costs = run_here(settings, spec(kind="costs", prompts=()), on_event).costs
-    found = acceptance.learnt(pair, chosen, prompts, edges)
+        found = acceptance.learnt(pair, chosen, prompts, edges)
+        if costs is not None:
+            report, layers = learn_predictor(states, edges, found.edges.weights, costs, n_layers)
+            found = acceptance.with_predictor(found, report, layers)
     acceptance.save(store, found)
     _print(pair, found)
     if costs is not None:
@@ -117,11 +127,28 @@ def _print(pair: Pair, found: Acceptance) -> None:
     click.echo(f"held out, fitted:         {_scored(fit.fitted) if fit.fitted else 'too few prompts to say'}")
     kept = "the fitted weights" if fit.better else "the prior's weights, which the fitted ones do not beat"
     click.echo(f"calibration {found.edges.key} keeps {kept}: {', '.join(f'{w:.3f}' for w in found.edges.weights)}")
+    _print_pruning(found.pruning)
+
+
+def _print_pruning(report: PruningReport) -> None:
+    for one in report.layers:
+        kept = (
+            "no limit keeps enough" if one.recall is None else f"at held-out recall {one.recall:.3f} {one.removed:.0%}"
+        )
+        by_draft = "" if one.known_removed is None else f" (by the draft's own probabilities {one.known_removed:.0%})"
+        click.echo(
+            f"after layer {one.layer}: {_auc(one.known_auc)} → {_auc(one.auc)}; {kept} of wrong nodes go{by_draft}; "
+            f"speed {one.speedup:.3f}, of a perfect pruner {one.headroom:.3f}, of the best trees without pruning"
+        )
+    click.echo(f"pruning is {'on' if report.useful else 'off'} for this pair: {report.why}")
 
 
 def _scored(score: Score) -> str:
-    auc = "no AUC (all fared alike)" if score.auc is None else f"AUC {score.auc:.4f}"
-    return f"log loss {score.log_loss:.5f}, {auc}"
+    return f"log loss {score.log_loss:.5f}, {_auc(score.auc)}"
+
+
+def _auc(auc: float | None) -> str:
+    return "no AUC (all fared alike)" if auc is None else f"AUC {auc:.4f}"
 
 
 def print_costs(costs: CostCalibration) -> None:

@@ -54,7 +54,7 @@ def down() -> None:
     settings = farm_settings.load()
     ended = service_down.down(settings, say)
     click.echo(f"The farm at {settings.home} is down{'' if ended else ' already'}.")
-    with closing(wiring.open_registry(settings)) as registry:
+    with closing(wiring.registry_to_read(settings)) as registry:
         for sweep in farm_status(settings, registry).sweeps:
             click.echo(f"Sweep {sweep.name} is not over; it goes on at the next: lever up")
 
@@ -64,7 +64,7 @@ def down() -> None:
 def status(as_json: bool) -> None:
     """Show the service, its phones and the sweeps that are not over."""
     settings = farm_settings.load()
-    with closing(wiring.open_registry(settings)) as registry:
+    with closing(wiring.registry_to_read(settings)) as registry:
         found = farm_status(settings, registry)
     if as_json:
         click.echo(json.dumps(asdict(found), indent=1))
@@ -80,19 +80,33 @@ def _print(console: Console, found: FarmStatus) -> None:
             f"controller pid {found.controller_pid or '…'} ({found.controller_restarts} restarts)",
             soft_wrap=True,
         )
+    if found.paused:
+        console.print(f"  paused: {found.paused}", soft_wrap=True, markup=False)
     if found.error:
         console.print(f"  last trouble: {found.error}", soft_wrap=True, markup=False)
     console.print(_phones(found) if found.phones else "  no phones; e.g. lever phones register virtual:oneplus12")
+    for note in _notes(found):
+        console.print(note, soft_wrap=True, markup=False)
     for sweep in found.sweeps:
         counts = ", ".join(f"{number} {state}" for state, number in sweep.counts.items() if number)
         console.print(f"  sweep {sweep.name}: {counts}", soft_wrap=True, markup=False)
+        for reason, count in found.outlook.waiting.get(sweep.sweep_id, {}).items():
+            console.print(f"    {count} waiting: {reason}", soft_wrap=True, markup=False)
+    if found.outlook.expected:
+        console.print(f"  all done in: {found.outlook.expected}", soft_wrap=True, markup=False)
     if not found.sweeps:
         console.print("  no sweep in progress")
 
 
 def _phones(found: FarmStatus) -> Table:
-    table = Table("phone", "kind", "state", "address", "doing", "reason", box=None, pad_edge=False, padding=(0, 2))
+    table = Table("phone", "kind", "state", "address", box=None, pad_edge=False, padding=(0, 2))
     for phone in found.phones:
-        address = phone.address or "not running"
-        table.add_row(phone.name, phone.kind, phone.state, address, phone.attempt, phone.reason)
+        address = (phone.address or "not running").removeprefix("tcp:")
+        table.add_row(phone.name, phone.kind, phone.state, address)
     return table
+
+
+def _notes(found: FarmStatus) -> list[str]:
+    """What phones do, and why they do not; below their table, so that it stays narrow."""
+    doing = [f"  {phone.name}: {phone.attempt}" for phone in found.phones if phone.attempt]
+    return doing + [f"  {phone.name}: {phone.reason}" for phone in found.phones if phone.reason]

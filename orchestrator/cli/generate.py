@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli.finite import finite
+from orchestrator.cli.sampling_options import sampling_options
 from orchestrator.errors import ConfigError, UsageError
 from orchestrator.settings import load
 from orchestrator.strategies import strategy_names
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
-def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    """`nan` passes every range, and `inf` those without an upper bound."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number.")
-    return value
-
-
 @click.command()
 @click.argument("pair_name", metavar="PAIR")
 @click.option("--prompt", help="Text as it is; special tokens in it count as such.")
@@ -40,29 +34,18 @@ def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float
 @click.option("--draft-k", type=int, default=5, show_default=True, help="Draft tokens a round (chain, prompt_lookup).")
 @click.option("--widths", default="4,2,2,1,1", show_default=True, help="Children of each node by depth (static_tree).")
 @click.option("--ngram", type=int, default=3, show_default=True, help="Tokens of the longest n-gram (prompt_lookup).")
-@click.option("--temperature", type=float, callback=_finite, default=0.0, show_default=True, help="0: greedy.")
-@click.option("--top-k", type=int, default=0, help="Keep the k best; default: all.")
-@click.option(
-    "--top-p", type=float, callback=_finite, default=1.0, help="Keep the best that make up this share; default: 1."
-)
-@click.option(
-    "--min-p",
-    type=float,
-    callback=_finite,
-    default=0.0,
-    help="Keep those with this share of the best one's probability.",
-)
+@sampling_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random stream.")
 @click.option("--storage", type=click.Choice(["flash", "resident", "mmap"]), default="resident", show_default=True)
 @click.option(
-    "--flash-bandwidth-mb-s", type=POSITIVE, callback=_finite, help="Cap on reading, MB/s; default: the disk's speed."
+    "--flash-bandwidth-mb-s", type=POSITIVE, callback=finite, help="Cap on reading, MB/s; default: the disk's speed."
 )
-@click.option("--dram-budget-mb", type=POSITIVE, callback=_finite, help="Cap on the agent's memory, MB; default: none.")
+@click.option("--dram-budget-mb", type=POSITIVE, callback=finite, help="Cap on the agent's memory, MB; default: none.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def generate(pair_name: str, prompt: str | None, chat: bool, ids: str | None, as_json: bool, **options: Any) -> None:
     """Decode one prompt with PAIR and print text as it comes, ids, the five best logits after the prompt, metrics."""
-    from orchestrator.cli.local_agent import run_here
+    from orchestrator.farm.local_agent import run_here
     from orchestrator.models.store import ModelStore
     from orchestrator.models.text_stream import TextStream
 
@@ -207,13 +190,18 @@ def _as_json(prompt_ids: tuple[int, ...], result: JobResult, tokenizer: ChatToke
     }
 
 
+def _reason(shown: dict[str, Any]) -> str:
+    full = f" (the KV cache holds {shown['plan']['n_ctx']} tokens)"
+    return str(shown["stop_reason"]) + (full if shown["stop_reason"] == "kv_full" else "")
+
+
 def _print(shown: dict[str, Any], tokenizer: ChatTokenizer) -> None:
     from rich.console import Console
     from rich.table import Table
 
     click.echo(f"\nprompt ids: {','.join(map(str, shown['prompt_ids']))}")
     click.echo(f"output ids: {','.join(map(str, shown['output_ids']))}")
-    click.echo(f"stopped by: {shown['stop_reason']}; " + "; ".join(f"{k}: {v}" for k, v in shown["tags"].items()))
+    click.echo(f"stopped by: {_reason(shown)}; " + "; ".join(f"{k}: {v}" for k, v in shown["tags"].items()))
     best = Table("id", "token", "logit", title="best after the prompt")
     for token, logit in shown["top5_after_prompt"]:
         best.add_row(str(token), repr(tokenizer.decode([token])), f"{logit:.3f}")

@@ -33,6 +33,7 @@ def run_hydra(args: Sequence[str]) -> list[JobReturn]:
     and UsageError; argparse ends the process for flags that it does not know."""
     parser = get_args_parser()
     parser.prog = PROGRAM
+    parser.add_argument("--dry-run", action="store_true", help="Print trials, phones and hours; run nothing.")
     parsed = parser.parse_intermixed_args(list(args))
     version.setbase(VERSION_BASE)
     _one_action(parsed)
@@ -46,8 +47,9 @@ def run_hydra(args: Sequence[str]) -> list[JobReturn]:
 
 
 def _one_action(parsed: argparse.Namespace) -> None:
-    given = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, name)]
-    if len(given) > 1:
+    actions = ("run", "multirun", "cfg", "info", "shell_completion", "dry_run")
+    given = [name for name in actions if getattr(parsed, name)]
+    if len(given) > 1 and set(given) not in ({"multirun", "cfg"}, {"multirun", "dry_run"}):
         raise UsageError(f"--{' and --'.join(given)} cannot be given together", "Give one of them.".replace("_", "-"))
     if parsed.resolve and not (parsed.cfg or parsed.help):
         raise UsageError("--resolve goes with --cfg or --help only", "For example: lever sweep --cfg job --resolve")
@@ -77,7 +79,7 @@ def _shown(hydra: Hydra, parser: argparse.ArgumentParser, parsed: argparse.Names
         hydra.app_help(config_name=name, args_parser=parser, args=parsed)
     elif parsed.hydra_help:
         hydra.hydra_help(config_name=name, args_parser=parser, args=parsed)
-    elif parsed.cfg:
+    elif parsed.cfg and not parsed.multirun:
         hydra.show_cfg(name, overrides, cfg_type=parsed.cfg, package=parsed.package, resolve=parsed.resolve)
     elif parsed.shell_completion:
         completion.strip_command()
@@ -99,9 +101,19 @@ def _launch(hydra: Hydra, parsed: argparse.Namespace) -> list[JobReturn]:
     batches = hydra.multirun(
         config_name=parsed.config_name or CONFIG_NAME,
         task_function=_no_task,
-        overrides=[*kept, "hydra.mode=MULTIRUN"],
+        overrides=[*kept, *_shows(parsed), "hydra.mode=MULTIRUN"],
     )
     return [one for batch in batches for one in batch]
+
+
+def _shows(parsed: argparse.Namespace) -> list[str]:
+    """For our launcher: what to show of the batch instead of running it."""
+    if parsed.dry_run:
+        return ["hydra.launcher.show=plan"]
+    if not parsed.cfg:
+        return []
+    package = [f"hydra.launcher.package={parsed.package}"] if parsed.package else []
+    return [f"hydra.launcher.show={parsed.cfg}", f"hydra.launcher.resolve={bool(parsed.resolve)}", *package]
 
 
 def _no_task(_config: DictConfig) -> None:

@@ -18,9 +18,12 @@ from orchestrator.errors import LeverError
 # name → (module, attribute, help): the help line is here so that `lever --help` imports no command.
 COMMANDS = {
     "sweep": ("orchestrator.cli.sweep", "sweep", "Run a Hydra sweep (or one trial) on the farm's phones."),
+    "attach": ("orchestrator.cli.sweep_control", "attach", "Follow a sweep until it is over."),
+    "resume": ("orchestrator.cli.sweep_control", "resume", "Run again what failed or was cancelled of a sweep."),
+    "cancel": ("orchestrator.cli.sweep_control", "cancel", "End a sweep; what is done stays."),
     "results": ("orchestrator.cli.results", "results", "Print a sweep's trials and their metrics."),
     "dashboard": ("orchestrator.cli.dashboard", "dashboard", "Open MLflow's UI and the farm's own pages."),
-    "phones": ("orchestrator.cli.phones", "phones", "Register, list and show phones."),
+    "phones": ("orchestrator.cli.phones", "phones", "Register phones, see how they are, look after them."),
     "models": ("orchestrator.cli.models", "models", "Add, list and verify model pairs."),
     "calibrate": (
         "orchestrator.cli.calibrate",

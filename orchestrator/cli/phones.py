@@ -1,38 +1,54 @@
-"""`lever phones register | list | show | calibrate | retire`."""
+"""`lever phones …`: register, list and show here, the rest in the modules beside this one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
 
 import click
 
-from orchestrator import settings as farm_settings
-from orchestrator.registry.contract import Registry
-from orchestrator.settings import Settings
+from orchestrator.cli.phone_care import gc, quarantine, release, retire
+from orchestrator.cli.phone_costs import calibrate
+from orchestrator.cli.phone_farm import phone_farm
+from orchestrator.cli.phone_fault import fault
+from orchestrator.cli.phone_reach import discover, pair
+
+SHOWN_STATES = 20
 
 
 @click.group()
 def phones() -> None:
-    """Register, list and show phones."""
+    """Register phones, see how they are, look after them."""
 
 
 @phones.command()
-@click.argument("target", metavar="virtual:PROFILE | HOST:PORT")
+@click.argument("target", metavar="virtual:PROFILE | HOST:PORT | usb:SERIAL | wireless:HOST:PORT")
 @click.option("--name", help="What to call it; default: its profile or model, numbered when taken.")
-def register(target: str, name: str | None) -> None:
-    """Make a phone part of the farm, or repair one that is.
+@click.option("--pair", help="Also measure what passes of this pair cost there (lever phones calibrate).")
+def register(target: str, name: str | None, pair: str | None) -> None:
+    """Make a phone part of the farm, or repair one that is: every step may be repeated.
 
     virtual:PROFILE starts a virtual phone on this machine (with --name of an existing one: repairs it). HOST:PORT
-    connects to a phone that listens for ADB over TCP; allow this computer when the phone asks.
-    """
-    from orchestrator.cli.phone_views import StepPrinter, label
-    from orchestrator.farm import registration
+    connects to a phone that listens for ADB over TCP; usb:SERIAL to one that `lever phones discover` lists;
+    wireless:HOST:PORT to one paired by `lever phones pair`. Allow this computer when the phone asks. The way from
+    developer options on: docs/phones.md.
 
-    with _farm() as (settings, registry), StepPrinter() as printer:
-        device = registration.register(target, name, settings, registry, printer)
+    No real phone was at hand: USB cables, pairing and vendors' quirks are untested, all else was tried on virtual
+    phones and on Debian's adbd.
+    """
+    from orchestrator.cli.phone_costs import measured
+    from orchestrator.cli.phone_views import StepPrinter, label
+    from orchestrator.entities import Device
+    from orchestrator.farm import registration
+    from orchestrator.wiring import model_store
+
+    def costs(device: Device) -> str:
+        found, kept = measured(device, str(pair), settings, registry, lambda _progress: None)
+        return f"{pair}: {found['key']}{', kept from before' if kept else ''}"
+
+    with phone_farm(make=True) as (settings, registry), StepPrinter() as printer:
+        if pair:
+            model_store(settings).pair(pair)  # an unknown one is told before anything is done
+        device = registration.register(target, name, settings, registry, printer, costs if pair else None)
     click.echo(f"{device.name} ({label(device)}) is ready. Use it: lever sweep … phones={device.name}")
 
 
@@ -40,17 +56,21 @@ def register(target: str, name: str | None) -> None:
 @click.option("--all", "retired", is_flag=True, help="Retired phones too.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def list_phones(retired: bool, as_json: bool) -> None:
-    """List the farm's phones with their states."""
+    """List the farm's phones with their states.
+
+    While the farm is up it watches them; when it is not, each is looked at now.
+    """
     from orchestrator.cli.phone_views import as_data, print_table
     from orchestrator.entities import DeviceState
+    from orchestrator.service.live_states import live
 
-    with _farm() as (settings, registry):
-        devices = [d for d in registry.devices() if retired or d.state is not DeviceState.RETIRED]
-        running = {attempt.device: attempt for attempt in registry.running()}
+    with phone_farm() as (settings, registry):
+        devices = [d for d in live(settings, registry) if retired or d.state is not DeviceState.RETIRED]
+        attempts = {attempt.device: attempt for attempt in registry.running()}
         if as_json:
-            click.echo(json.dumps([as_data(d, settings, running.get(d.name)) for d in devices], indent=2))
+            click.echo(json.dumps([as_data(d, settings, attempts.get(d.name)) for d in devices], indent=2))
         elif devices:
-            print_table(devices, settings, running)
+            print_table(devices, settings, attempts)
         else:
             click.echo("No phones yet. Start with: lever phones register virtual:oneplus12")
 
@@ -59,74 +79,19 @@ def list_phones(retired: bool, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def show(name: str, as_json: bool) -> None:
-    """Show all that is known of one phone."""
-    from orchestrator.cli.phone_views import as_data, print_details
+    """Show all that is known of one phone, and the states that it was in."""
+    from orchestrator.cli.phone_views import as_data, as_history, print_details
 
-    with _farm() as (settings, registry):
+    with phone_farm() as (settings, registry):
         device = registry.device(name)
-        running = next((attempt for attempt in registry.running() if attempt.device == name), None)
-    data = as_data(device, settings, running)
+        attempt = next((attempt for attempt in registry.running() if attempt.device == name), None)
+        history = registry.device_history(name, SHOWN_STATES)
+    data = as_data(device, settings, attempt)
     if as_json:
-        click.echo(json.dumps(data, indent=2))
+        click.echo(json.dumps(data | {"history": as_history(history)}, indent=2))
     else:
-        print_details(data)
+        print_details(data, history)
 
 
-@phones.command()
-@click.argument("name")
-@click.option("--pair", required=True, help="Whose passes to measure, as `lever models list` shows it.")
-@click.option("--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="As engine.threads.")
-@click.option(
-    "--storage",
-    type=click.Choice(["flash", "resident", "mmap"]),
-    default="flash",
-    show_default=True,
-    help="As engine.storage.mode.",
-)
-@click.option("--again", is_flag=True, help="Measure even if nothing changed.")
-def calibrate(name: str, pair: str, threads: int, storage: str, again: bool) -> None:
-    """Measure what passes of a pair cost on the phone NAME, and how fast its flash is; trials there use it.
-
-    It is kept until the phone's build, the engine, the packs or these settings change; then measure again.
-    """
-    from device_agent.protocol import CostCalibration, from_json, to_json
-    from orchestrator.cli.calibrate import print_costs
-    from orchestrator.cli.phone_views import calibrating
-    from orchestrator.cost_key import cost_key
-    from orchestrator.farm import cost_calibration
-    from orchestrator.farm.connecting import connector
-    from orchestrator.wiring import model_store
-
-    with _farm() as (settings, registry):
-        device, store = registry.device(name), model_store(settings)
-        found = store.pair(pair)
-        job = cost_calibration.costs_job(found.target_pack, found.draft_pack, threads, storage)
-        kept = None if again else registry.costs(name, cost_key(device, to_json(job)) or "")
-        with calibrating(name) as report:
-            run = cost_calibration.runner(connector(settings), store, settings, report)
-            costs = kept or cost_calibration.calibrate(device, job, registry, run)
-    print_costs(from_json(CostCalibration, costs))
-    click.echo(
-        f"{name}: calibration {costs['key']} {'is kept from before (--again measures anew)' if kept else 'is kept'}"
-    )
-
-
-@phones.command()
-@click.argument("name")
-def retire(name: str) -> None:
-    """Take a phone out of the farm; its results stay. A virtual phone's process and folder are removed."""
-    from orchestrator.farm import retirement
-
-    with _farm() as (settings, registry):
-        removed = retirement.retire(name, settings, registry)
-    folder = Path(settings.phones / name)
-    click.echo(f"{name} is retired{f'; its folder {folder} is gone' if removed else ''}.")
-
-
-@contextmanager
-def _farm() -> Iterator[tuple[Settings, Registry]]:
-    from orchestrator import wiring
-
-    settings = farm_settings.load()
-    with closing(wiring.open_registry(settings)) as registry:
-        yield settings, registry
+for command in (calibrate, discover, fault, gc, pair, quarantine, release, retire):
+    phones.add_command(command)

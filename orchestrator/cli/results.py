@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict
 
 import click
 
@@ -12,6 +13,7 @@ from orchestrator import settings, table
 from orchestrator.cli import results_view
 from orchestrator.entities import Sweep
 from orchestrator.errors import UnknownName
+from orchestrator.ratios import Ratio, ratios
 from orchestrator.registry.contract import Registry
 from orchestrator.table import Row
 
@@ -24,15 +26,16 @@ def results(sweep: str | None, form: str | None) -> None:
     """Print the trials of SWEEP (a name or an id; without it the newest) and their metrics."""
     from orchestrator import wiring
 
-    with closing(wiring.open_registry(settings.load())) as registry:
+    with closing(wiring.registry_to_read(settings.load())) as registry:
         found, others = choose(registry, sweep)
-        rows = table.rows(registry.trials(found.sweep_id), registry.devices())
+        trials = registry.trials(found.sweep_id)
+        rows = table.rows(trials, registry.devices())
     if form == "json":
-        click.echo(to_json(found, rows))
+        click.echo(to_json(found, rows, ratios(trials)))
     elif form == "csv":
         click.echo(table.to_csv(rows), nl=False)
     else:
-        _print(found, rows, others if sweep is None else ())
+        _print(found, rows, ratios(trials), others if sweep is None else ())
 
 
 def choose(registry: Registry, name: str | None) -> tuple[Sweep, list[str]]:
@@ -44,19 +47,21 @@ def choose(registry: Registry, name: str | None) -> tuple[Sweep, list[str]]:
     return found, [s.name for s in sweeps if s.sweep_id != found.sweep_id]
 
 
-def to_json(sweep: Sweep, rows: Sequence[Row]) -> str:
-    """{"sweep", "sweep_id", "created_at", "trials": [one flat object each]}; metrics that do not exist are absent."""
+def to_json(sweep: Sweep, rows: Sequence[Row], speedups: Sequence[Ratio]) -> str:
+    """{"sweep", "sweep_id", "created_at", "trials": [one flat object each], "ratios": [ratios.Ratio each]}; metrics
+    that do not exist are absent."""
     head = {
         "sweep": sweep.name,
         "sweep_id": sweep.sweep_id,
         "created_at": sweep.created_at.isoformat() if sweep.created_at else None,
     }
-    return json.dumps({**head, "trials": [table.record(r) for r in rows]}, indent=1, ensure_ascii=False)
+    body = {"trials": [table.record(r) for r in rows], "ratios": [asdict(r) for r in speedups]}
+    return json.dumps(head | body, indent=1, ensure_ascii=False)
 
 
-def _print(sweep: Sweep, rows: Sequence[Row], others: Sequence[str]) -> None:
+def _print(sweep: Sweep, rows: Sequence[Row], speedups: Sequence[Ratio], others: Sequence[str]) -> None:
     console = results_view.console()
-    results_view.print_sweep(console, sweep.name, rows)
+    results_view.print_sweep(console, sweep.name, rows, speedups)
     if others:
         shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         console.print(f"Other sweeps: {shown}", style="dim", markup=False, highlight=False)

@@ -10,7 +10,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator import table_view
+from orchestrator import ratio_view, table_view
+from orchestrator.ratios import Ratio
 from orchestrator.table import Row
 
 WORD = 6  # "failed", "32/32,"
@@ -23,16 +24,33 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
-def print_sweep(out: Console, name: str, rows: Sequence[Row]) -> None:
-    """Title, what all rows share, the table by phone, failures with their reasons, notes."""
+def print_sweep(out: Console, name: str, rows: Sequence[Row], ratios: Sequence[Ratio] = ()) -> None:
+    """Title, what all rows share, the table by phone, speed-ups over repeats, failures with their reasons, notes."""
     shared = "".join(f" · {key}: {value}" for key, value in table_view.shared(rows))
     out.print(_plain(f"{name}: {table_view.summary(rows)}{shared}", "bold"))
     if rows:
         out.print(_table(rows, narrow=out.width < NARROW))
+    if repeated(ratios):
+        out.print(_ratios(ratios, rows))
     for which, why in table_view.failures(rows):
         out.print(_plain(f"failed: {which}: {why}", "red"))
-    for note in table_view.notes(rows):
+    for note in (*table_view.notes(rows), *(ratio_view.notes(ratios) if repeated(ratios) else ())):
         out.print(_plain(note, "dim"))
+
+
+def repeated(ratios: Sequence[Ratio]) -> bool:
+    """Whether there is more to say of speed-ups than each trial's own line does."""
+    return any(ratio.sessions > 1 for ratio in ratios)
+
+
+def _ratios(ratios: Sequence[Ratio], rows: Sequence[Row]) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ratio_view.HEADINGS:
+        number = heading not in ratio_view.HEADINGS[:2]
+        table.add_column(_plain(heading), justify="right" if number else "left", overflow="fold")
+    for cells in ratio_view.cells(ratios, rows):
+        table.add_row(*map(_plain, cells))
+    return table
 
 
 def _table(rows: Sequence[Row], *, narrow: bool) -> Table:

@@ -33,4 +33,5 @@ def _show(returns: Sequence[JobReturn]) -> None:
     """The batch's table: every trial once, failures with their reasons."""
     rows = {row.trial: row for one in returns for row in getattr(one, "rows", ())}
     if rows:
-        results_view.print_sweep(results_view.console(), getattr(returns[0], "sweep", ""), list(rows.values()))
+        name, speedups = getattr(returns[0], "sweep", ""), getattr(returns[0], "ratios", ())
+        results_view.print_sweep(results_view.console(), name, list(rows.values()), speedups)

@@ -18,6 +18,8 @@ from device_agent.protocol import (
     ENGINE_VERSION,
     EdgeCalibration,
     EdgeTrace,
+    LayerPredictor,
+    PredictorCalibration,
     PromptSpec,
     SamplingSpec,
     WireError,
@@ -26,6 +28,7 @@ from device_agent.protocol import (
 )
 from orchestrator.errors import ModelError
 from orchestrator.models.edge_fit import EdgeFit, edge_data, fit_edges
+from orchestrator.models.predictor import PruningReport
 from orchestrator.models.store import ModelStore, Pair
 
 
@@ -35,6 +38,8 @@ class Acceptance:
     sampling: SamplingSpec
     prompts: tuple[str, ...]  # prompt_hash of each prompt it was learnt from
     fit: EdgeFit
+    predictor: PredictorCalibration
+    pruning: PruningReport
 
 
 def prompt_hash(prompt: PromptSpec) -> str:
@@ -56,7 +61,21 @@ def learnt(
         engine_version=ENGINE_VERSION,
     )
     key = _digest([to_json(edges), to_json(unseeded(sampling)), hashes])
-    return Acceptance(replace(edges, key=key), unseeded(sampling), hashes, fit)
+    report = PruningReport(False, "no predictor was learnt")
+    return Acceptance(replace(edges, key=key), unseeded(sampling), hashes, fit, PredictorCalibration(), report)
+
+
+def with_predictor(found: Acceptance, report: PruningReport, layers: tuple[LayerPredictor, ...]) -> Acceptance:
+    """`layers`: none where pruning would not pay."""
+    edges = found.edges
+    predictor = PredictorCalibration(
+        key=_digest([edges.key, to_json(report)]) if layers else "none",
+        layers=layers,
+        target_pack=edges.target_pack,
+        draft_pack=edges.draft_pack,
+        engine_version=edges.engine_version,
+    )
+    return replace(found, predictor=predictor, pruning=report)
 
 
 def save(store: ModelStore, acceptance: Acceptance) -> None:

@@ -71,15 +71,20 @@ def fit_edges(data: EdgeData) -> EdgeFit:
 
 
 def fit_weights(features: Array, hits: Hits) -> Array:
+    """Of (edges, features) and (edges,)."""
+    return fit_logistic(features, hits, PRIOR)
+
+
+def fit_logistic(features: Array, hits: Hits, prior: Array) -> Array:
     """Newton's method with step halving on the penalised likelihood of (edges, features) and (edges,)."""
-    weights = PRIOR.copy()
-    loss = _loss(weights, features, hits)
+    weights = prior.copy()
+    loss = _loss(weights, features, hits, prior)
     for _ in range(STEPS):
-        expected = _sigmoid(features @ weights)
-        gradient = features.T @ (expected - hits) + PENALTY * (weights - PRIOR)
+        expected = sigmoid(features @ weights)
+        gradient = features.T @ (expected - hits) + PENALTY * (weights - prior)
         spread = expected * (1 - expected)
         step = np.linalg.solve(features.T @ (features * spread[:, None]) + PENALTY * np.eye(len(weights)), gradient)
-        while (found := _loss(weights - step, features, hits)) > loss and np.abs(step).max() > 1e-9:
+        while (found := _loss(weights - step, features, hits, prior)) > loss and np.abs(step).max() > 1e-9:
             step /= 2
         weights, gained, loss = weights - step, loss - found, found
         if gained < 1e-9:
@@ -89,7 +94,7 @@ def fit_weights(features: Array, hits: Hits) -> Array:
 
 def acceptance(features: Array, weights: Array) -> Array:
     """(places, siblings), as engine.edges.EdgeModel has it: siblings sum to at most 1."""
-    found = _sigmoid(features @ weights)
+    found = sigmoid(features @ weights)
     scaled: Array = found / np.maximum(1.0, found.sum(axis=1, keepdims=True))
     return scaled
 
@@ -109,10 +114,10 @@ def _cross_fitted(data: EdgeData) -> Score | None:
 
 def _score(predicted: Array, hits: Hits) -> Score:
     p = np.clip(predicted, 1e-9, 1 - 1e-9)
-    return Score(float(-np.where(hits, np.log(p), np.log1p(-p)).mean()), _auc(predicted.ravel(), hits.ravel()))
+    return Score(float(-np.where(hits, np.log(p), np.log1p(-p)).mean()), auc(predicted.ravel(), hits.ravel()))
 
 
-def _auc(predicted: Array, hits: Hits) -> float | None:
+def auc(predicted: Array, hits: Hits) -> float | None:
     """Mann–Whitney: the share of (chosen, other) pairs in the right order, equal ones half."""
     positive, negative = np.sort(predicted[hits]), np.sort(predicted[~hits])
     if not len(positive) or not len(negative):
@@ -124,11 +129,11 @@ def _auc(predicted: Array, hits: Hits) -> float | None:
     return float((below + through).mean() / 2 / len(negative))
 
 
-def _loss(weights: Array, features: Array, hits: Hits) -> float:
+def _loss(weights: Array, features: Array, hits: Hits, prior: Array) -> float:
     signed = np.where(hits, 1.0, -1.0) * (features @ weights)
-    return float(np.logaddexp(0, -signed).sum() + PENALTY / 2 * ((weights - PRIOR) ** 2).sum())
+    return float(np.logaddexp(0, -signed).sum() + PENALTY / 2 * ((weights - prior) ** 2).sum())
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
     found: Array = 1 / (1 + np.exp(-np.clip(x, -30, 30)))
     return found

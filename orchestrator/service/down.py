@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from orchestrator.farm import virtual_phones
+from orchestrator.farm.connecting import key_path
+from orchestrator.processes import end
 from orchestrator.run_files import locked
 from orchestrator.service import state
-from orchestrator.service.processes import end
 from orchestrator.settings import Settings
 
 SUPERVISOR_S = 80.0  # at worst: Ray's head 35 s, then a phone that it is just starting 30 s
@@ -21,7 +22,8 @@ def down(settings: Settings, report: Callable[[str], None]) -> bool:
     """End the service and the virtual phones; running attempts on real phones go on. False: nothing was running."""
     with one_at_a_time(settings, report):
         ended = end_service(settings, report)
-        return end_phones(settings, report) or ended
+        ended = end_phones(settings, report) or ended
+        return end_adb_server(settings, report) or ended
 
 
 @contextlib.contextmanager
@@ -60,3 +62,16 @@ def end_phones(settings: Settings, report: Callable[[str], None]) -> bool:
         report(f"stopping virtual phone {name}")
         virtual_phones.stop(settings, name)
     return bool(running)
+
+
+def end_adb_server(settings: Settings, report: Callable[[str], None]) -> bool:
+    """The farm's own; never the user's."""
+    key = key_path(settings)
+    if not (key.parent / "server").exists():
+        return False
+    from orchestrator.farm.adb.server_process import stop_private_server
+
+    ended = stop_private_server(key)
+    if ended:
+        report("stopped the farm's adb server")
+    return ended

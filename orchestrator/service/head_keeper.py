@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from orchestrator.processes import ProcessId, end, identify
 from orchestrator.ray_runtime import heartbeat
 from orchestrator.service.backoff import BackOff
 from orchestrator.service.log_files import last_line, log_path, open_log
-from orchestrator.service.processes import ProcessId, end, identify
 from orchestrator.service.state import Service
 from orchestrator.settings import Settings, environment
 

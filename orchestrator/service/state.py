@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 
 from device_agent.protocol import WireError, from_json
+from orchestrator.processes import ProcessId, find, working_in
 from orchestrator.ray_runtime import heartbeat
 from orchestrator.run_files import read_json, write_json
-from orchestrator.service.processes import ProcessId, find, working_in
 from orchestrator.settings import Settings
 
 TEMP_PREFIX = "lever-ray-"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.entities import DeviceState, TrialState
+from orchestrator.controller.disk import shortage
+from orchestrator.entities import Attempt, Device, DeviceState
 from orchestrator.farm import virtual_phones
 from orchestrator.ray_runtime import heartbeat
 from orchestrator.registry.contract import Registry
 from orchestrator.service import state
+from orchestrator.service.outlook import Outlook, outlook
 from orchestrator.settings import Settings
 
 
@@ -35,6 +37,7 @@ class SweepStatus:
 class FarmStatus:
     state: str  # up | starting | restarting | down | died (the supervisor is gone, what it left is not ended yet)
     home: str
+    paused: str  # why nothing is started now; empty when it is
     error: str  # why Ray's head or the controller was last started again
     supervisor_pid: int | None
     head_pid: int | None
@@ -43,6 +46,7 @@ class FarmStatus:
     ray_address: str
     phones: tuple[PhoneStatus, ...]
     sweeps: tuple[SweepStatus, ...]
+    outlook: Outlook = Outlook()  # noqa: RUF009  # frozen
 
 
 def status(settings: Settings, registry: Registry) -> FarmStatus:
@@ -53,6 +57,7 @@ def status(settings: Settings, registry: Registry) -> FarmStatus:
     return FarmStatus(
         state=_state(settings, service),
         home=str(settings.home),
+        paused=shortage(settings.home),
         error=(service.error if service else "") or (head.error if head else ""),
         supervisor_pid=service.supervisor.pid if service and alive else None,
         head_pid=service.head.pid if service and alive and service.head else None,
@@ -61,6 +66,7 @@ def status(settings: Settings, registry: Registry) -> FarmStatus:
         ray_address=head.ray_address if head and alive else "",
         phones=_phones(settings, registry, service.phone_errors if service else {}),
         sweeps=_sweeps(registry),
+        outlook=outlook(registry),
     )
 
 
@@ -75,34 +81,45 @@ def _state(settings: Settings, service: state.Service | None) -> str:
 
 
 def _phones(settings: Settings, registry: Registry, errors: dict[str, str]) -> tuple[PhoneStatus, ...]:
-    doing = {attempt.device: attempt.trial_id for attempt in registry.running()}
+    attempts = {attempt.device: attempt for attempt in registry.running()}
     ours = virtual_phones.names(settings)
     return tuple(
         PhoneStatus(
             device.name,
             device.kind,
-            device.state,
-            errors.get(device.name, "") or device.state_reason,
+            standing(device, attempts.get(device.name)),
+            errors.get(device.name, "") or why_not(device),
             (virtual_phones.address_of(settings, device.name) or "") if device.name in ours else device.address,
-            _working_on(registry, doing.get(device.name)),
+            _working_on(registry, attempts.get(device.name)),
         )
         for device in registry.devices()
         if device.state != DeviceState.RETIRED
     )
 
 
-def _working_on(registry: Registry, trial_id: str | None) -> str:
-    if trial_id is None:
+def standing(device: Device, attempt: Attempt | None) -> DeviceState:
+    """Its state for people: busy only while somebody follows what it does. An attempt whose follower is gone is taken
+    up again when the farm is."""
+    left = attempt is not None and attempt.lease_expired
+    return DeviceState.READY if left and device.state is DeviceState.BUSY else device.state
+
+
+def why_not(device: Device) -> str:
+    """Why nothing can start there; a ready phone's reason (released by hand, say) is history."""
+    return "" if device.state in (DeviceState.READY, DeviceState.BUSY) else device.state_reason
+
+
+def _working_on(registry: Registry, attempt: Attempt | None) -> str:
+    if attempt is None:
         return ""
-    labels = registry.trial(trial_id).spec.labels
-    sweeps = ", ".join(sweep.name for sweep in registry.sweeps_of(trial_id))
-    return f"{sweeps}: {labels.get('overrides') or labels.get('strategy', trial_id)}"
+    labels = registry.trial(attempt.trial_id).spec.labels
+    sweeps = ", ".join(sweep.name for sweep in registry.sweeps_of(attempt.trial_id))
+    left = "left, goes on with lever up: " if attempt.lease_expired else ""
+    return f"{left}{sweeps}: {labels.get('overrides') or labels.get('strategy', attempt.trial_id)}"
 
 
 def _sweeps(registry: Registry) -> tuple[SweepStatus, ...]:
-    unfinished = []
-    for sweep in registry.sweeps():
-        counts = registry.counts(sweep.sweep_id)
-        if counts.get(TrialState.WAITING, 0) + counts.get(TrialState.RUNNING, 0):
-            unfinished.append(SweepStatus(sweep.name, sweep.sweep_id, {str(k): n for k, n in counts.items()}))
-    return tuple(unfinished)
+    return tuple(
+        SweepStatus(s.name, s.sweep_id, {str(k): n for k, n in registry.counts(s.sweep_id).items()})
+        for s in reversed(registry.unfinished())
+    )

@@ -13,13 +13,14 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+from orchestrator import wiring
 from orchestrator.errors import FarmError
+from orchestrator.processes import identify
 from orchestrator.ray_runtime.logs import log_to
 from orchestrator.run_files import locked
 from orchestrator.service import state
 from orchestrator.service.head_keeper import HeadKeeper
 from orchestrator.service.phone_keeper import PhoneKeeper
-from orchestrator.service.processes import identify
 from orchestrator.settings import Settings
 
 TICK_S = 0.5
@@ -49,6 +50,7 @@ def _keep(settings: Settings, service: state.Service, stop: threading.Event) -> 
     head = HeadKeeper(settings, service)
     phones = PhoneKeeper(settings, stop)
     phones.start()
+    wiring.health_monitor(settings, stop, start_phones=False).start()
     while not stop.wait(TICK_S):
         head.tick(time.monotonic())
         now = _now(service, head, phones)

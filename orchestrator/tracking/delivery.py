@@ -12,6 +12,7 @@ from orchestrator.errors import TrackingError, UnknownName
 from orchestrator.registry.contract import OutboxItem, Registry
 
 OUTAGE_PAUSE_S, POISON_PAUSE_S = (1.0, 60.0), (30.0, 3600.0)  # first, longest; doubled in between
+QUICK_S, SWEEP_SHARE = 0.1, 0.05  # a sweep's own run that takes longer to write may take that share of the time
 LOGGED = (TrialState.DONE, TrialState.FAILED, TrialState.CANCELLED)
 
 
@@ -41,11 +42,13 @@ class Delivery:
         self._sink, self._clock = sink, clock
         self._outage: Pause | None = None
         self._poison: dict[int, Pause] = {}
+        self._rests: dict[str, float] = {}  # sweep → when its own run may be written again
+        self._reminders: dict[int, str] = {}  # written item, kept in the outbox until its sweep's run is → the sweep
 
     def drain(self, registry: Registry, limit: int = 100) -> int:
         if self._outage and self._clock() < self._outage.until:
             return 0
-        items = registry.outbox(limit + len(self._poison))  # items that pause must not fill the window
+        items = registry.outbox(limit + len(self._poison) + len(self._reminders))  # those must not fill the window
         due = [i for i in items if self._due(i)][:limit]
         try:
             delivered = sum(self._deliver(registry, s, group) for s, group in _by_sweep(due).items())
@@ -61,19 +64,35 @@ class Delivery:
         self._sink.close()
 
     def _due(self, item: OutboxItem) -> bool:
+        if item.item_id in self._reminders and not self._sweep_due(item):
+            return False
         pause = self._poison.get(item.item_id)
         return pause is None or pause.until <= self._clock()
 
     def _deliver(self, registry: Registry, sweep_id: str, items: Sequence[OutboxItem]) -> int:
-        """Trials first, then the sweep's own run, so that its table holds them; only then are the items done."""
+        """Trials first, then the sweep's own run, so that its table holds them; only then are the items done. The run
+        of a large sweep is written now and then, and when it ends: one item stays in the outbox as a reminder."""
         try:
             sweep = registry.sweep(sweep_id)
         except UnknownName as error:
             return sum(self._fail(registry, item, str(error)) for item in items)
         trials = dict.fromkeys(i.trial_id for i in items if i.trial_id)
         errors = {t: self._attempt(lambda t=t: self._write_trial(registry, sweep, t)) for t in trials}  # type: ignore[misc]  # lambda default
+        if not any(map(self._sweep_due, items)) and _goes_on(registry, sweep_id):
+            *items, last = items
+            self._reminders[last.item_id] = sweep_id
+            return sum(self._settle(registry, i, errors[i.trial_id or ""]) for i in items)
+        began = self._clock()
         errors[""] = self._attempt(lambda: self._sink.write_sweep(registry, sweep))
+        self._rest(sweep_id, self._clock() - began)
         return sum(self._settle(registry, i, errors[i.trial_id or ""] or errors[""]) for i in items)
+
+    def _sweep_due(self, item: OutboxItem) -> bool:
+        return item.kind == "sweep" or self._clock() >= self._rests.get(item.sweep_id, float("-inf"))
+
+    def _rest(self, sweep_id: str, took_s: float) -> None:
+        self._rests[sweep_id] = self._clock() + (took_s / SWEEP_SHARE if took_s > QUICK_S else 0.0)
+        self._reminders = {item: sweep for item, sweep in self._reminders.items() if sweep != sweep_id}
 
     def _write_trial(self, registry: Registry, sweep: Sweep, trial_id: str) -> None:
         trial = registry.trial(trial_id)
@@ -107,6 +126,12 @@ class Delivery:
         if self._outage is None:
             registry.add_event(FarmEvent("tracking_unreachable", data={"error": error}))
         self._outage = _longer(self._outage, OUTAGE_PAUSE_S, self._clock())
+
+
+def _goes_on(registry: Registry, sweep_id: str) -> bool:
+    """Whether there is a later time to write its own run; what comes after its end is little and due at once."""
+    counts = registry.counts(sweep_id)
+    return any(counts.get(state) for state in (TrialState.WAITING, TrialState.RUNNING))
 
 
 def _longer(pause: Pause | None, limits: tuple[float, float], now: float) -> Pause:

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from orchestrator import table, table_view
+from orchestrator import ratio_view, table, table_view
 from orchestrator.entities import Sweep, Trial, TrialState
 from orchestrator.errors import RegistryError, TrackingError, UnknownName
+from orchestrator.ratios import ratios
 from orchestrator.registry.contract import Registry
 from orchestrator.settings import Settings
 from orchestrator.tracking import artifacts, run_data
@@ -36,7 +37,8 @@ ENVIRONMENT = {
 }
 BATCH_PARAMS, BATCH_METRICS = 100, 1000  # MLflow's limits per call
 STATUS = {TrialState.DONE: "FINISHED", TrialState.FAILED: "FAILED", TrialState.CANCELLED: "KILLED"}
-RESERVED = "Default"  # MLflow's own experiment, whose artifacts would go to the working folder
+RESERVED = "Default"  # MLflow's own experiment
+ARTIFACT_ROOT = "_MLFLOW_SERVER_ARTIFACT_ROOT"
 
 
 def open_tracker(settings: Settings) -> Tracker:
@@ -94,7 +96,8 @@ class MlflowSink:
         rows = table.rows(trials, registry.devices())
         start_ms = int(sweep.created_at.timestamp() * 1000) if sweep.created_at else 0
         run = self._run(registry, sweep, None, f"sweep {sweep.name}", start_ms)
-        self._set_tags(run, run_data.sweep_tags(sweep, table_view.summary(rows)))
+        speedups = run_data.ratio_tags(ratio_view.cells(ratios(trials), rows))
+        self._set_tags(run, run_data.sweep_tags(sweep, table_view.summary(rows)) | speedups)
         with tempfile.TemporaryDirectory() as folder:
             artifacts.write_sweep(Path(folder), sweep, rows)
             self._open().log_artifacts(run.info.run_id, folder)
@@ -138,8 +141,7 @@ class MlflowSink:
         name = f"{RESERVED} (sweep)" if sweep.name == RESERVED else sweep.name
         found = self._open().get_experiment_by_name(name)
         if found is None:
-            remote = self._uri.startswith(("http://", "https://"))
-            location = None if remote else (self._root / sweep.sweep_id).as_uri()
+            location = None if self._remote else (self._root / sweep.sweep_id).as_uri()
             created: str = self._open().create_experiment(name, location, {"sweep_id": sweep.sweep_id})
             return created
         if found.lifecycle_stage == "deleted":
@@ -189,8 +191,22 @@ class MlflowSink:
             from mlflow import MlflowClient
 
             logging.getLogger("alembic").setLevel(logging.WARNING)
-            self._client = MlflowClient(tracking_uri=self._uri)
+            self._client = self._connected(MlflowClient)
         return self._client
+
+    @property
+    def _remote(self) -> bool:
+        return self._uri.startswith(("http://", "https://"))
+
+    def _connected(self, make: Any) -> Any:
+        """A new store is made with an experiment of MLflow's own, whose artifacts would go to the working folder."""
+        if self._remote:
+            return make(tracking_uri=self._uri)
+        os.environ[ARTIFACT_ROOT] = self._root.as_uri()
+        try:
+            return make(tracking_uri=self._uri)
+        finally:
+            del os.environ[ARTIFACT_ROOT]  # MLflow takes a process that has it for a server
 
 
 def _traces(registry: Registry, trial_id: str) -> artifacts.Traces:

@@ -14,6 +14,7 @@ from orchestrator.table import Row
 
 T = TypeVar("T")
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 500, 5000
+RATIOS, RATIOS_A_TAG = "ratios.", 10  # lines of some 200 characters
 FAILURE_TAGS = ("failure_kind", "failure_message")
 
 
@@ -60,6 +61,12 @@ def trial_tags(sweep: Sweep, trial: Trial, row: Row, device: Device | None) -> d
 def sweep_tags(sweep: Sweep, summary: str) -> dict[str, str]:
     labels = {"kind": "sweep", "sweep": sweep.name, "sweep_id": sweep.sweep_id, "trials": summary}
     return _tags(dict(_flatten(sweep.record, "")), labels)
+
+
+def ratio_tags(cells: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Lines of ratio_view as JSON, a few in each of the tags ratios.0, ratios.1 …"""
+    some = enumerate(chunks(cells, RATIOS_A_TAG))
+    return {f"{RATIOS}{i}": json.dumps(lines, ensure_ascii=False) for i, lines in some}
 
 
 def span_ms(attempts: Sequence[Attempt]) -> tuple[int, int]:

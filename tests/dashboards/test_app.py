@@ -41,6 +41,15 @@ def test_an_empty_store_says_how_to_get_data(client: TestClient) -> None:
     assert "make demo" in answer.text
 
 
+def test_repeats_show_their_ratios_with_intervals(client: TestClient, uri: str, tmp_path: Path) -> None:
+    registry, _ = sweeps.repeated()
+    sweeps.log(registry, uri, tmp_path / "artifacts")
+    text = client.get("/lever").text
+    assert "95 % interval" in text
+    assert "2.10×" in text
+    assert "3 × 1" in text
+
+
 def test_the_sweeps_table_and_chart(client: TestClient, uri: str, tmp_path: Path) -> None:
     registry, sweep = sweeps.ran()
     sweeps.log(registry, uri, tmp_path / "artifacts")

@@ -37,6 +37,7 @@ class Bench:
         return self.phone.path(f"{ROOT}/{relative}")
 
     def clean(self) -> None:
+        self.phone.tell("clear")
         self.phone.offline(0)  # ends an absence that a test left, and every connection
         deadline = time.monotonic() + 10
         while not _listens(self.phone.port):
@@ -51,7 +52,9 @@ def shared_phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     phone = start_phone(folder / "phone")
     try:
         # "tcp": the farm must not try to start it
-        yield Bench(phone, Device("desk", phone.address, "tcp", "here", phone.serial, ROOT), folder / "adbkey")
+        facts = {"runtime": "host-python"}
+        device = Device("desk", phone.address, "tcp", "here", phone.serial, ROOT, facts=facts)
+        yield Bench(phone, device, folder / "adbkey")
     finally:
         phone.stop()
 

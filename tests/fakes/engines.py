@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from device_agent.engine import engine as engine_module
 from device_agent.engine.engine import Engine
 from device_agent.engine.strategy import Proposal, Room, Strategy, build_strategy
 from device_agent.engine.tree import TokenTree
+from device_agent.kernels.base import Floats
 from device_agent.model.transformer import Transformer, open_transformer
 from device_agent.protocol import EngineSpec, SamplingSpec
 from tests.fakes.memory_source import MemorySource
@@ -54,33 +55,35 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinyPair]:
 
 @dataclass
 class RandomPruner:
-    """Drops a share of another strategy's nodes, and what hangs below them, whether the target would accept them or
-    not. Children are dropped from the proposal only: the strategy is told of the path in its own tree's nodes."""
+    """A strategy whose nodes are dropped between the target's layers, a share of them after each of `layers`, and what
+    hangs below them: whether the target would accept them or not."""
 
     inner: Strategy
+    layers: tuple[int, ...] = (1, 2)
     share: float = 0.3
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     dropped: int = 0
-    _whole: TokenTree | None = None
-    _origin: list[int] = field(default_factory=list)  # node of the pruned tree → of the whole one
+    lost: int = 0  # times that the target chose a node that was gone
+    _end: tuple[TokenTree, int] | None = None  # the last round's tree, and the last node it accepted
 
     def begin(self, prompt: Sequence[int]) -> None:
+        self._end = None
         self.inner.begin(prompt)
 
     def propose(self, root: int, room: Room) -> Proposal:
-        proposal = self.inner.propose(root, room)
-        whole, pruned = proposal.tree, TokenTree(root)
-        kept = {0: 0}
-        for node in range(1, len(whole)):
-            if whole.parents[node] in kept and self.rng.random() >= self.share:
-                kept[node] = pruned.add(whole.tokens[node], kept[whole.parents[node]])
-        self.dropped += len(whole) - len(pruned)
-        self._whole, self._origin = whole, list(kept)
-        return Proposal(pruned, proposal.draft_passes, proposal.nodes_drafted)
+        if self._end and self._end[0].child(self._end[1], root) is not None:
+            self.lost += 1
+        return replace(self.inner.propose(root, room), pruner=self, pruning="tried")
 
     def settle(self, tree: TokenTree, path: Sequence[int]) -> None:
-        assert self._whole is not None
-        self.inner.settle(self._whole, [self._origin[node] for node in path])
+        self._end = tree, path[-1]
+        self.inner.settle(tree, path)
+
+    def drop(self, tree: TokenTree, nodes: Sequence[int], layer: int, states: Floats) -> list[int]:
+        assert states.shape[0] == len(nodes)
+        gone = [node for node in nodes[1:] if self.rng.random() < self.share]
+        self.dropped += len(gone)
+        return gone
 
 
 def prune_at_random(monkeypatch: pytest.MonkeyPatch) -> list[RandomPruner]:

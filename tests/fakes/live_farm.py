@@ -53,11 +53,15 @@ class LiveFarm:
 
     def prepare(self, *phones: str) -> None:
         """The tiny pair and these virtual phones."""
-        target = write_tiny_gguf(self.home / "target.gguf", TARGET)
-        draft = write_tiny_gguf(self.home / "draft.gguf", DRAFT)
+        target, draft = self.write_pair()
         self.lever("models", "add", PAIR, "--target", str(target), "--draft", str(draft))
         for phone in phones:
             self.lever("phones", "register", f"virtual:{phone}", "--name", phone)
+
+    def write_pair(self) -> tuple[Path, Path]:
+        """Files of the tiny target and draft."""
+        target = write_tiny_gguf(self.home / "target.gguf", TARGET)
+        return target, write_tiny_gguf(self.home / "draft.gguf", DRAFT)
 
     @contextlib.contextmanager
     def registry(self) -> Iterator[Registry]:

@@ -15,7 +15,7 @@ def measured(
 ) -> Measured:
     """One prompt with eleven output tokens."""
     counts = {"exact_tokens": 10.0 - diverged, "tie_tokens": 1.0, "diverged_tokens": float(diverged)}
-    curves = {"draft_s_by_tokens": CURVE, "verify_s_by_tokens": CURVE, "ring_slots": 2, "pinned": []}
+    curves = {f"{name}_s_by_tokens": CURVE for name in ("draft", "verify", "project")}
     result = JobResult(
         version=PROTOCOL_VERSION,
         attempt_id="",

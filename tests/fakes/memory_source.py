@@ -23,6 +23,7 @@ class MemorySource:
 
     def __init__(self, folder: Path, ring: int = 0) -> None:
         self.manifest = from_json(PackManifest, json.loads((folder / "model.json").read_text()))
+        self.layouts: dict[str, str] = {}
         self.resident = ring == 0
         self.read_bytes = 0
         self.read_wait_s = 0.0
@@ -56,6 +57,11 @@ class MemorySource:
     def embed(self, ids: Ids) -> Floats:
         spec = next(spec for spec in self.manifest.tensors if spec.name == "token_embd.weight")
         return dequantize(spec.ggml_type, self._raw(spec).reshape(spec.shape[1], -1)[ids])
+
+    def output_rows(self, ids: Ids) -> Bytes:
+        named = {spec.name: spec for spec in self.manifest.tensors}
+        spec = named.get("output.weight") or named["token_embd.weight"]
+        return self._raw(spec).reshape(spec.shape[1], -1)[ids]
 
     def tensors(self) -> dict[str, Floats]:
         """Every tensor as the reference wants it."""

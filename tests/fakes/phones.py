@@ -31,8 +31,16 @@ class FakePhone:
         return int(self.described["port"])
 
     @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
     def address(self) -> str:
-        return f"tcp:127.0.0.1:{self.port}"
+        return f"tcp:{self.endpoint}"
+
+    @property
+    def model(self) -> str:
+        return "CPH2581"  # of the oneplus12
 
     @property
     def serial(self) -> str:
@@ -62,6 +70,17 @@ class FakePhone:
         code, text = ask(self.root, *words)
         assert code == 0, text
         return text
+
+    def refuses(self, *words: str) -> str:
+        code, text = ask(self.root, *words)
+        assert code == 1, text
+        return text
+
+    def until(self, condition: Callable[[], object], deadline_s: float = 20.0) -> None:
+        end = time.monotonic() + deadline_s
+        while not condition():
+            assert time.monotonic() < end, f"phone {self.name}: not within {deadline_s:g} s"
+            time.sleep(0.02)
 
     def stop(self) -> None:
         """SIGTERM; the phone ends its jobs too."""

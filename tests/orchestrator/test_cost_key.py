@@ -36,6 +36,7 @@ def with_facts(**facts: Any) -> Device:
         key(draft_pack="x"),
         key(engine=costs_job("t", "d", 4, "flash").engine),
         key(engine=costs_job("t", "d", 2, "resident").engine),
+        key(engine=costs_job("t", "d", 2, "flash", "auto").engine),
     ],
 )
 def test_what_changes_costs_changes_the_key(other: str | None) -> None:

@@ -51,6 +51,7 @@ def test_what_was_learnt_and_measured_is_used(lever: Lever) -> None:
     assert code == 0, err
     assert "held out, built-in prior: log loss" in out
     assert "held out, fitted:" in out
+    assert "pruning is off for this pair" in out
     assert "a pass over n tokens (1 threads, resident)" in out
 
     assert lever("phones", "register", "virtual:oneplus12", "--name", "desk")[0] == 0
@@ -96,6 +97,9 @@ def test_the_bundled_prompts_are_the_pair_s_tokens(lever: Lever) -> None:
         (("calibrate", "nobody"), "model pair 'nobody' is not added"),
         (("calibrate", "tiny", "--rounds", "0"), "--rounds"),
         (("calibrate", "tiny", "--temperature", "-1"), "temperature=-1"),
+        (("calibrate", "tiny", "--temperature", "nan"), "'--temperature': nan is not a finite number"),
+        (("calibrate", "tiny", "--temperature", "1", "--top-p", "nan"), "'--top-p': nan"),
+        (("calibrate", "tiny", "--temperature", "1", "--min-p", "inf"), "'--min-p': inf"),
         (("phones", "calibrate", "desk", "--pair", "tiny"), "no such phone: 'desk'"),
         (("phones", "calibrate", "desk"), "--pair"),
         (("phones", "calibrate", "desk", "--pair", "tiny", "--storage", "tape"), "tape"),

@@ -51,6 +51,12 @@ def test_people_see_text_ids_logits_and_metrics(home: Path, capsys: pytest.Captu
         assert expected in said
 
 
+def test_a_full_cache_is_a_reason_that_says_how_full(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = ",".join(["50", "60"] * 1022)
+    assert run(["generate", "tiny", "--ids", ids, "--max-new-tokens", "64"]) == 0
+    assert "stopped by: kv_full (the KV cache holds 2048 tokens)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -88,6 +94,16 @@ def test_a_corrupt_pack_is_named_and_the_job_kept(home: Path, capsys: pytest.Cap
     assert f"pack_corrupt: {chunk}: has 5 bytes" in error
     assert "Traceback" not in error
     assert len(list((home / "generate").iterdir())) == 1
+
+
+def test_four_flipped_bytes_in_a_layer_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "tiny", "--ids", "1", "--max-new-tokens", "1"]) == 0
+    chunk = next((home / "models" / "packs").glob("*/layer.3.0.bin"))
+    data = bytearray(chunk.read_bytes())
+    data[100:104] = bytes(byte ^ 1 for byte in data[100:104])
+    chunk.write_bytes(data)
+    assert run(["generate", "tiny", "--ids", "1"]) == 1
+    assert f"pack_corrupt: {chunk} was changed" in capsys.readouterr().err
 
 
 def check_case(capsys: pytest.CaptureFixture[str], pair: str, model: str) -> None:

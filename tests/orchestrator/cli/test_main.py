@@ -96,3 +96,32 @@ def test_the_exit_code_of_a_command_is_the_process_exit_code(monkeypatch: pytest
     with pytest.raises(SystemExit) as ended:
         cli.main(["status"])
     assert ended.value.code == 3
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["results"],
+        ["results", "x"],
+        ["status"],
+        ["status", "--json"],
+        ["down"],
+        ["phones", "list"],
+        ["phones", "show", "x"],
+        ["phones", "retire", "x"],
+        ["models", "list"],
+        ["attach", "x"],
+        ["resume", "x"],
+        ["cancel", "x"],
+        ["sweep", "--cfg", "job"],
+    ],
+    ids=" ".join,
+)
+def test_looking_at_a_farm_that_is_not_there_makes_none(
+    args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEVER_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("LEVER_REGISTRY_URL", raising=False)
+    assert cli.run(args) in (0, 2)
+    assert "unexpected" not in capsys.readouterr().err
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file() and p.name != "service.lock"] == []

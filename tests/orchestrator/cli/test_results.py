@@ -11,8 +11,9 @@ from orchestrator import table
 from orchestrator.cli import results_view
 from orchestrator.cli.results import choose, to_json
 from orchestrator.errors import UnknownName
+from orchestrator.ratios import ratios
 from orchestrator.registry.contract import Registry
-from tests.fakes import farms
+from tests.fakes import farms, sweeps
 from tests.fakes import trials as fake
 
 METRICS = {"tpot_s": 0.864, "ttft_s": 3.1, "tokens_per_s": 1.157, "acceptance_length": 4.3, "energy_j_per_token": 1.07}
@@ -64,7 +65,7 @@ def test_an_empty_sweep_is_no_error() -> None:
 
 def test_json_has_flat_trials_in_submitted_order() -> None:
     registry, rows = ran()
-    decoded = json.loads(to_json(registry.sweep("speedy"), rows))
+    decoded = json.loads(to_json(registry.sweep("speedy"), rows, []))
     assert decoded["sweep"] == "speedy"
     bad, good = decoded["trials"]
     assert (bad["trial"], bad["state"], bad["failure_kind"]) == ("bad", "failed", "disk_full")
@@ -87,3 +88,15 @@ def test_unknown_and_no_sweep_at_all() -> None:
     assert "speedy" in error.value.message + error.value.remedy
     with pytest.raises(UnknownName, match="no sweep yet"):
         choose(farms.farm(), None)
+
+
+def test_repeats_have_a_table_of_ratios_with_intervals() -> None:
+    registry, sweep = sweeps.repeated()
+    trials = registry.trials(sweep.sweep_id)
+    rows, found = table.rows(trials, registry.devices()), ratios(trials)
+    out = io.StringIO()
+    results_view.print_sweep(Console(file=out, width=200), "repeated", rows, found)
+    assert "2.10×" in out.getvalue()
+    assert "95 % interval" in out.getvalue()
+    decoded = json.loads(to_json(sweep, rows, found))
+    assert decoded["ratios"][0]["low"] < 2.1 < decoded["ratios"][0]["high"]

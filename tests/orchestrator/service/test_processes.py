@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator.service.processes import end, find, identify, working_in
+from orchestrator.processes import end, find, identify, working_in
 
 Start = Callable[..., subprocess.Popen[str]]
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]

@@ -7,13 +7,13 @@ import pytest
 
 from orchestrator.entities import DeviceState
 from orchestrator.errors import FarmError
+from orchestrator.processes import ProcessId, identify
 from orchestrator.ray_runtime import heartbeat
 from orchestrator.ray_runtime.heartbeat import Head
 from orchestrator.registry.memory import MemoryRegistry
 from orchestrator.run_files import write_json
 from orchestrator.service import state
 from orchestrator.service.down import down, end_service
-from orchestrator.service.processes import ProcessId, identify
 from orchestrator.service.status import status
 from orchestrator.service.up import ensure_up, running
 from orchestrator.settings import Settings
@@ -99,6 +99,25 @@ def test_phones_and_unfinished_sweeps_are_listed(settings: Settings) -> None:
     assert (sweep.counts["waiting"], sweep.counts["running"]) == (1, 1)
 
 
+def test_a_phone_whose_attempt_nobody_follows_is_not_busy(settings: Settings) -> None:
+    """As after `lever down`: the controller lets go of its leases when it leaves."""
+    registry = MemoryRegistry()
+    registry.put_device(farm.phone())
+    farm.submit(registry, "t1")
+    registry.renew([farm.run(registry, "t1")], 0.0)
+    (phone,) = status(settings, registry).phones
+    assert (phone.state, phone.attempt) == ("ready", "left, goes on with lever up: s: chain")
+
+
+def test_reasons_are_told_of_phones_that_are_not_ready(settings: Settings) -> None:
+    registry = MemoryRegistry()
+    registry.put_device(farm.phone("a"))
+    registry.put_device(farm.phone("b"))
+    registry.set_device_state("a", DeviceState.OFFLINE, "no answer")
+    registry.set_device_state("b", DeviceState.READY, "released by hand")
+    assert [(p.state, p.reason) for p in status(settings, registry).phones] == [("offline", "no answer"), ("ready", "")]
+
+
 def test_a_service_on_another_registry_is_refused(settings: Settings, tmp_path: Path) -> None:
     state.write(settings, service(tmp_path))
     heartbeat.write_beat(settings, RUN, 0)
@@ -121,3 +140,16 @@ def test_a_folder_that_is_not_ours_is_never_deleted(settings: Settings, tmp_path
 
 def _quiet(_step: str) -> None:
     pass
+
+
+def test_what_waits_and_the_expected_end_are_told(settings: Settings) -> None:
+    registry = MemoryRegistry()
+    registry.put_device(farm.phone())
+    farm.submit(registry, "t1", "t2", "t3", "t4")
+    assert status(settings, registry).outlook.expected == "not known: nothing like it ever ran here"
+    farm.finish(registry, "t1")
+    farm.run(registry, "t2")
+    registry.set_waiting_reason({"t3": "no phone matches phones=any:soc:none"})
+    found = status(settings, registry).outlook
+    assert found.expected == "less than a minute"
+    assert found.waiting == {"id-s": {"no phone matches phones=any:soc:none": 1, "for its turn": 1}}

@@ -115,3 +115,45 @@ def test_a_poison_item_is_reported_and_does_not_block_the_rest() -> None:
     delivery.drain(registry)
     assert registry.outbox(100) == []
     assert sink.trials == ["c", "a", "b"]
+
+
+class SlowSink(FakeSink):
+    """Writing a sweep's own run takes a second."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def write_sweep(self, registry: Registry, sweep: Sweep) -> None:
+        self._clock.now += 1.0
+        super().write_sweep(registry, sweep)
+
+
+def test_a_large_sweeps_own_run_is_written_now_and_then_and_at_its_end() -> None:
+    clock, registry = Clock(), farms.farm()
+    sink = SlowSink(clock)
+    delivery = Delivery(sink, clock)
+    specs = [fake.spec(f"t{i}") for i in range(4)]
+    farms.submit(registry, "s", specs)
+    delivery.drain(registry)
+    for spec in specs[:2]:
+        farms.finish(registry, spec)
+        delivery.drain(registry)
+    assert (sink.trials, sink.sweeps) == (["t0", "t1"], ["s"])
+    reminders = [item.trial_id for item in registry.outbox(9)]
+    assert reminders[0] == "t0"  # a crash now would not forget that the sweep's run is behind
+    assert delivery.drain(registry) == 0
+    assert sink.trials == ["t0", "t1"]  # and meanwhile nothing is written twice
+    clock.now += 60
+    delivery.drain(registry)
+    assert sink.sweeps == ["s", "s"]
+    assert registry.outbox(9) == []
+    for spec in specs[2:]:
+        farms.finish(registry, spec)
+    delivery.drain(registry)
+    assert sink.sweeps == ["s"] * 3  # it ended: at once
+    assert registry.outbox(9) == []
+    registry.set_derived("t3", {"speedup_over_autoregressive": 2.0}, {})
+    delivery.drain(registry)
+    assert sink.sweeps == ["s"] * 4  # and so is what is known only after the end
+    assert registry.outbox(9) == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 from orchestrator.entities import Sweep, TrialSpec, TrialState
 from orchestrator.registry.memory import MemoryRegistry
 from orchestrator.tracking.delivery import Delivery
-from orchestrator.tracking.mlflow_writer import MlflowSink
+from orchestrator.tracking.mlflow_writer import ARTIFACT_ROOT, MlflowSink
 from tests.fakes import farms, mlflow_store
 from tests.fakes import trials as fake
 
@@ -224,6 +225,18 @@ def test_a_sweep_named_as_mlflows_own_experiment_keeps_its_artifacts_at_home(
     sweep = farms.submit(registry, "Default", [])
     sink.write_sweep(registry, sweep)
     assert artifact(runs(client, "Default (sweep)")["sweep"], "sweep.json").is_relative_to(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MLflow's own, of making a store
+def test_a_new_store_keeps_mlflows_own_experiment_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    new = MlflowSink(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "artifacts")
+    assert new.reachable()
+    location = new._open().get_experiment_by_name("Default").artifact_location
+    new.close()
+    assert location == f"{(tmp_path / 'artifacts').as_uri()}/0"
+    assert ARTIFACT_ROOT not in os.environ
 
 
 def test_a_dead_server_is_an_outage_and_loses_nothing(tmp_path: Path) -> None:

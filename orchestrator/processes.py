@@ -33,7 +33,7 @@ def find(identity: ProcessId) -> psutil.Process | None:
         same = abs(process.create_time() - identity.started) < SAME_START_S
     except psutil.Error:
         return None
-    return process if same and _lives(process) else None
+    return process if same and lives(process) else None
 
 
 def working_in(folder: str, session: int) -> list[psutil.Process]:
@@ -44,7 +44,7 @@ def working_in(folder: str, session: int) -> list[psutil.Process]:
 
 def end(processes: Iterable[psutil.Process], grace_s: float) -> int:
     """Ask, wait, then kill; returns how many there were. psutil checks start times before each signal."""
-    alive = [p for p in processes if _lives(p)]
+    alive = [p for p in processes if lives(p)]
     for process in alive:
         with contextlib.suppress(psutil.Error):
             process.terminate()
@@ -59,12 +59,13 @@ def _outlived(processes: list[psutil.Process], seconds: float) -> list[psutil.Pr
     """Those that still live then, at once when none does. psutil's own waiting would wait for zombies too, which stay
     as long as whoever started them (a `lever sweep` that goes on, say) does not ask."""
     deadline = time.monotonic() + seconds
-    while (alive := [p for p in processes if _lives(p)]) and time.monotonic() < deadline:
+    while (alive := [p for p in processes if lives(p)]) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return alive
 
 
-def _lives(process: psutil.Process) -> bool:
+def lives(process: psutil.Process) -> bool:
+    """It is there, and no zombie."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
