@@ -97,7 +97,7 @@ def test_a_multirun_is_checked_whole_and_refused_with_the_remedy(lever: Path, tm
 
 
 def test_the_registry_is_made_by_the_migrations_of_the_wheel(lever: Path, tmp_path: Path) -> None:
-    done = run(lever, tmp_path, "results")
-    assert done.returncode == 2
-    assert "there is no sweep yet" in done.stderr
+    done = run(lever, tmp_path, "phones", "register", "127.0.0.1:1", "--name", "nobody")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stdout + done.stderr
     assert (tmp_path / "home" / "registry.db").is_file()
