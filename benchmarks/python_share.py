@@ -48,7 +48,7 @@ def measure(pack: Path) -> PythonShare:
     from device_agent.model.transformer import open_transformer
     from device_agent.model.weights import open_resident
 
-    model = open_transformer(open_resident(native_pack(pack)), N_CTX, THREADS)
+    model = open_transformer(open_resident(native_pack(pack), alike=False), N_CTX, THREADS)
     kernel_s, compute = 0.0, Device.compute
 
     def timed(device: Device, graph: object) -> None:

@@ -53,7 +53,7 @@ def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
             opened.enter_context(unchanged(used))
         weights = _target_weights(spec, target_folder, plan, cap)
         opened.callback(weights.close)  # closing twice is harmless, and the kernels may refuse to open
-        drafter = open_resident(draft_folder, not trimmed) if draft_folder else None
+        drafter = open_resident(draft_folder, not trimmed, alike=False) if draft_folder else None
         if drafter:
             opened.callback(drafter.close)
         costs = spec.costs if spec.costs and spec.costs.io_mode == weights.io_mode else None
@@ -71,7 +71,9 @@ def _as_computed(pushed: Path, engine: EngineSpec, draft: bool = False) -> Path:
     """The pack whose weights lie as this device's kernels want them."""
     if not engine.repack or engine.placement != "cpu":  # other devices know no layout of the CPU's
         return pushed
-    return native_pack(pushed, engine.drafting.requantize if draft else None)
+    if draft:
+        return native_pack(pushed, engine.drafting.requantize)
+    return native_pack(pushed, filling=engine.storage.mode != "resident")
 
 
 def _whole_vocabulary(engine: EngineSpec) -> EngineSpec:

@@ -11,7 +11,7 @@ import numpy as np
 from device_agent.failure import AgentFailure
 from device_agent.kernels.base import Floats
 from device_agent.kernels.binding import type_id
-from device_agent.kernels.layouts import ROWS, mark
+from device_agent.kernels.layouts import ROWS, batch_step, mark
 from device_agent.protocol import HyperParams
 
 Tensor = Any  # a pointer to ggml_tensor; opaque outside this file
@@ -70,6 +70,7 @@ class Graph:
 
     def __init__(self, device: Device, max_tensors: int) -> None:
         self._device = device
+        self._steps: dict[int, int] = {}  # of weights that multiply batches in steps, by their tensor
         size = max_tensors * ggml.ggml_tensor_overhead() + ggml.ggml_graph_overhead_custom(max_tensors, False)
         self._context = ggml.ggml_init(ggml.ggml_init_params(mem_size=size, mem_buffer=None, no_alloc=True))
         self._graph = ggml.ggml_new_graph_custom(self._context, max_tensors, False)
@@ -84,6 +85,7 @@ class Graph:
         tensor.contents.data = at if at is not None else 1  # any address keeps the allocator away from it
         if layout != ROWS:
             mark(tensor, layout)
+            self._steps[ctypes.addressof(tensor.contents)] = batch_step(layout)
         return tensor
 
     @staticmethod
@@ -103,7 +105,13 @@ class Graph:
         return ggml.ggml_add(self._context, a, b)
 
     def matmul(self, weight: Tensor, x: Tensor) -> Tensor:
-        return ggml.ggml_mul_mat(self._context, weight, x)
+        """`weight` (columns, rows) times x (columns, n): (rows, n)."""
+        n, step = int(x.contents.ne[1]), self._steps.get(ctypes.addressof(weight.contents), 1)
+        if n % step == 0:
+            return ggml.ggml_mul_mat(self._context, weight, x)
+        full = ggml.ggml_mul_mat(self._context, weight, ggml.ggml_pad(self._context, x, 0, -n % step, 0, 0))
+        rows, row_bytes = int(full.contents.ne[0]), int(full.contents.nb[1])
+        return ggml.ggml_cont(self._context, ggml.ggml_view_2d(self._context, full, rows, n, row_bytes, 0))
 
     def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return ggml.ggml_mul(self._context, ggml.ggml_rms_norm(self._context, x, eps), weight)

@@ -11,7 +11,7 @@ from device_agent.kernels.ggml import Device, Graph, Tensor, address
 from device_agent.kernels.layouts import ROWS
 from device_agent.protocol import PackManifest, TensorSpec
 
-TENSORS_PER_LAYER = 48  # a qwen2 or qwen3 layer makes 42
+TENSORS_PER_LAYER = 72  # a qwen2 or qwen3 layer makes 42, and 3 more for each product in steps
 
 
 class ModelTensors:

@@ -1,8 +1,9 @@
 """`python -m device_agent.kernels.layout_check LAYOUT KIND:COLUMNS…`: does that layout of ggml's work here?
 
 A process of its own, because they may not: ggml's AMX code as gcc 12 compiles it dies of an illegal instruction unless
-stores that seem not to matter are kept (Makefile). Prints KIND:COLUMNS of each that works; what crashed prints
-nothing, and whoever asked tries the next layout, or goes on by rows.
+stores that seem not to matter are kept (Makefile). Works means: multiplies as by rows, and a batch as each of its rows
+alone, to the bit, since verifying a tree must give the logits of decoding token by token. Prints KIND:COLUMNS of each
+that works; what crashed prints nothing, and whoever asked tries the next layout, or goes on by rows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from device_agent.kernels.layouts import GROUP, ROWS, Bytes, converted, layouts_
 from device_agent.kernels.quantize import quantized
 
 Shape = tuple[str, int]  # kind and columns of a matrix
-BATCHES = (1, 2, 5, 33)  # each takes another path; ggml 0.15.3 gets 32 and more rows of 32 columns wrong
+BATCHES = (1, 2, 5, 16, 33)  # each takes another path; ggml 0.15.3 gets 32 and more rows of 32 columns wrong
 DEADLINE_S = 60.0
 TOLERANCE = 1e-3  # of the largest product; activations are rounded in both, in other blocks
 
@@ -49,9 +50,11 @@ def _check(layout: str, kind: str, columns: int) -> bool:
     native = converted(layout, kind, columns, raw)
     halves = np.concatenate([converted(layout, kind, columns, half) for half in np.split(raw, 2)])
     states = rng.standard_normal((max(BATCHES), columns)).astype(np.float32)
-    return np.array_equal(native, halves) and all(
-        _close(product(kind, raw, states[:n], layout, native), product(kind, raw, states[:n], ROWS, raw))
-        for n in BATCHES
+    found = [product(kind, raw, states[:n], layout, native) for n in BATCHES]
+    return (
+        np.array_equal(native, halves)
+        and _close(found[-1], product(kind, raw, states, ROWS, raw))
+        and all(np.array_equal(some, found[-1][: len(some)]) for some in found)
     )
 
 

@@ -2,6 +2,9 @@
 
 AMX tiles, rows interleaved for VNNI, dot products or i8mm: ggml knows them by the buffer that a tensor lies in. An
 empty buffer of each type stands for it here, and tensors of our own memory are marked as lying in it.
+
+Interleaved rows multiply states by fours in one kernel and the rest singly in another, which sums K-quants in another
+order: a name with IN_FOURS says that batches have to be filled up, or else their products are not those of single rows.
 """
 
 from __future__ import annotations
@@ -21,14 +24,26 @@ from device_agent.kernels.binding import VERSION, supported, type_id
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 ROWS = "rows"  # as in the GGUF, what every kernel takes
+IN_FOURS = "/4"  # after the name of a layout
 GROUP = 32  # rows that lie together whatever the layout; layout_check makes sure
 
 
 def layouts_for(kind: str, columns: int, rows: int) -> list[str]:
-    """Those of ggml's own that multiply by such a matrix, best first."""
+    """Those of ggml's own that multiply by such a matrix, best first, each as it is and in fours."""
     if rows % GROUP or not supported(kind) or not ggml.ggml_is_quantized(type_id(kind)):
         return []
-    return [name for name in _buffer_types() if _takes(name, kind, columns, rows)]
+    takes = [name for name in _buffer_types() if _takes(name, kind, columns, rows)]
+    return [name + step for name in takes for step in ("", IN_FOURS)]
+
+
+def batch_step(layout: str) -> int:
+    """A batch has to be filled up to a multiple of this for its products to be those of single rows, to the bit."""
+    return 4 if layout.endswith(IN_FOURS) else 1
+
+
+def unfilled(layout: str) -> str:
+    """`layout` without filling batches up: faster for single rows, for whom equal bits do not matter."""
+    return layout.removesuffix(IN_FOURS)
 
 
 def layout_bytes(layout: str, kind: str, columns: int, rows: int) -> int:
@@ -103,7 +118,7 @@ def _takes(layout: str, kind: str, columns: int, rows: int) -> bool:
 
 
 def _alloc_size(layout: str, matrix: Any) -> int:
-    return int(ggml.ggml_backend_buft_get_alloc_size(_buffer_types()[layout], matrix))
+    return int(ggml.ggml_backend_buft_get_alloc_size(_buffer_type(layout), matrix))
 
 
 def _cpu() -> Any:
@@ -123,6 +138,10 @@ def _buffer_types() -> dict[str, int]:
     return found
 
 
+def _buffer_type(layout: str) -> int:
+    return _buffer_types()[unfilled(layout)]
+
+
 @cache
 def _empty_buffer(layout: str) -> int:
-    return int(ggml.ggml_backend_buft_alloc_buffer(_buffer_types()[layout], 64))
+    return int(ggml.ggml_backend_buft_alloc_buffer(_buffer_type(layout), 64))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from device_agent.failure import NO_ROOM, AgentFailure
 from device_agent.kernels.layout_check import working_layouts
-from device_agent.kernels.layouts import GROUP, fingerprint
+from device_agent.kernels.layouts import GROUP, batch_step, fingerprint
 from device_agent.model.contents import check
 from device_agent.model.native_writer import Form, matrices, write_native
 from device_agent.model.pack import Pack, open_pack
@@ -23,10 +23,12 @@ from device_agent.model.pack import Pack, open_pack
 NATIVE = "native"  # folder of these, in the pushed pack's
 
 
-def native_pack(folder: Path, requantize: str | None = None) -> Path:
+def native_pack(folder: Path, requantize: str | None = None, filling: bool = True) -> Path:
     """The pack in `folder`, or the one that this device's kernels prefer, made now if it is not there yet.
 
     Lossless, unless `requantize` names a tensor type for those layers' matrices that have no layout in their own.
+    Without `filling` it is not one whose batches have to be filled up (layouts.IN_FOURS): single tokens take thrice as
+    long with it, which does not matter while they wait for the flash.
     Raises AgentFailure: pack_corrupt, io_error, disk_full.
     """
     pack = open_pack(folder)
@@ -34,13 +36,19 @@ def native_pack(folder: Path, requantize: str | None = None) -> Path:
     home = folder / NATIVE / "-".join(filter(None, (fingerprint(), folder.name[:8], requantize)))
     if not home.is_dir() or not _whole(home):
         forms = _forms(pack, requantize)
-        if not forms:
+        if not forms or not (filling or _as_they_come(form.layout for form in forms.values())):
             return folder
         with _only_one(folder / NATIVE):
             if not home.is_dir():
                 _make(pack, forms, home)
         check(pack)  # links have changed its files' times: remember them so
-    return next(home.iterdir())
+    native = next(home.iterdir())
+    return native if filling or _as_they_come(open_pack(native).layouts.values()) else folder
+
+
+def _as_they_come(layouts: Iterable[str]) -> bool:
+    """Whether batches of any size do."""
+    return all(batch_step(layout) == 1 for layout in layouts)
 
 
 def _whole(home: Path) -> bool:

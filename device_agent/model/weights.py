@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from device_agent.failure import AgentFailure
+from device_agent.kernels.layouts import unfilled
 from device_agent.model.extent_reader import ExtentReader
 from device_agent.model.layer_ring import LayerRing
 from device_agent.model.memory import PAGE, Region
@@ -25,7 +26,7 @@ class PackWeights:
 
     With `prefetch` a pass begins with layers already waiting: the reader goes on with the next pass's while nothing
     asks for them. It may belong to another request or a check: every pass takes all layers in order. `projects`: hold
-    the output projection.
+    the output projection. `alike`: a batch's products are those of its rows alone, to the bit, even if that is slower.
     """
 
     def __init__(
@@ -38,9 +39,10 @@ class PackWeights:
         prefetch: bool = False,
         reader_threads: int = 1,
         projects: bool = True,
+        alike: bool = True,
     ) -> None:
         self.manifest: PackManifest = pack.manifest
-        self.layouts = pack.layouts
+        self.layouts = pack.layouts if alike else {name: unfilled(layout) for name, layout in pack.layouts.items()}
         self.read_bytes, self.read_wait_s = 0, 0.0
         self._pack, self._pacer = pack, pacer
         piece_bytes = -(-chunk_kib * 1024 // PAGE) * PAGE
@@ -121,13 +123,14 @@ class PackWeights:
         return region
 
 
-def open_resident(folder: Path, projects: bool = True) -> PackWeights:
-    """All layers of the pack in DRAM, and the output projection if it `projects` by itself.
+def open_resident(folder: Path, projects: bool = True, alike: bool = True) -> PackWeights:
+    """All layers of the pack in DRAM, and the output projection if it `projects` by itself; `alike`: see PackWeights.
 
     Raises AgentFailure: pack_corrupt, io_error.
     """
     pack = open_pack(folder)
-    return PackWeights(pack, range(len(pack.layers)), ring_slots=0, chunk_kib=4096, pacer=None, projects=projects)
+    layers = range(len(pack.layers))
+    return PackWeights(pack, layers, ring_slots=0, chunk_kib=4096, pacer=None, projects=projects, alike=alike)
 
 
 def open_streamed(

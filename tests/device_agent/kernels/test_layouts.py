@@ -36,6 +36,16 @@ def test_products_are_those_by_rows(shape: tuple[str, int], n: int) -> None:
     )
 
 
+@given(st.sampled_from(sorted(WORKING)), st.integers(1, 63))
+def test_a_batch_has_the_products_of_its_rows_alone(shape: tuple[str, int], n: int) -> None:
+    kind, layout = shape[0], WORKING[shape]
+    raw = quantized(kind, WEIGHTS)
+    native = converted(layout, kind, COLUMNS, raw)
+    alone = [product(kind, raw, STATES[i : i + 1], layout, native) for i in (0, n - 1)]
+    batch = product(kind, raw, STATES[:n], layout, native)
+    np.testing.assert_array_equal(np.concatenate(alone), batch[[0, n - 1]])
+
+
 @pytest.mark.parametrize("shape", sorted(WORKING))
 def test_groups_of_rows_are_laid_out_by_themselves(shape: tuple[str, int]) -> None:
     kind, layout = shape[0], WORKING[shape]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from device_agent.failure import AgentFailure
+from device_agent.kernels.layouts import batch_step
 from device_agent.model import native_pack as module
 from device_agent.model.contents import unchanged
 from device_agent.model.native_pack import native_pack
@@ -51,6 +52,26 @@ def test_a_batch_has_the_logits_of_one_pass_streamed_or_not(pushed: Path) -> Non
     source = open_streamed(native, ring_slots=2, chunk_kib=4, cap_mb_s=None)
     with closing(open_transformer(source, n_ctx=64, threads=1)) as streamed:
         np.testing.assert_array_equal(streamed.project(streamed.forward(TEXT)), right)
+
+
+def test_a_batch_has_the_logits_of_its_tokens_alone(pushed: Path) -> None:
+    with opened(native_pack(pushed)) as model:
+        batch = model.project(model.forward(TEXT)).copy()
+    with opened(native_pack(pushed)) as model:
+        alone = [model.project(model.forward(TEXT.only([row]))).copy() for row in range(len(TEXT.ids))]
+    np.testing.assert_array_equal(np.concatenate(alone), batch)
+
+
+def test_without_filling_up_batches_come_as_they_are(pushed: Path) -> None:
+    native = native_pack(pushed, filling=False)
+    assert all(batch_step(layout) == 1 for layout in open_pack(native).layouts.values())
+    assert native == native_pack(pushed, filling=False) == (native_pack(pushed) if native != pushed else pushed)
+
+
+def test_a_draft_need_not_have_the_products_of_single_tokens(pushed: Path) -> None:
+    with closing(open_resident(native_pack(pushed), alike=False)) as weights:
+        assert weights.layouts
+        assert all(batch_step(layout) == 1 for layout in weights.layouts.values())
 
 
 def test_trimmed_rows_are_laid_out_as_they_change(pushed: Path) -> None:
