@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
 from orchestrator import settings as farm_settings
 from orchestrator import wiring
-from orchestrator.entities import Device, Sweep, Trial
+from orchestrator.entities import Device, Sweep, Trial, TrialState
 from orchestrator.errors import UnknownName
 from orchestrator.registry.contract import Registry
 from orchestrator.service.up import ensure_up
@@ -25,7 +25,8 @@ from orchestrator.sweeps.jobs import SweepJob
 from orchestrator.sweeps.live_view import NoView, open_view
 from orchestrator.sweeps.optimise import Optimising, Study
 from orchestrator.sweeps.preview import preview, print_plan
-from orchestrator.sweeps.submit import Submitted, plan, submit
+from orchestrator.sweeps.record import provenance
+from orchestrator.sweeps.submit import Submitted, failures_allowed, plan, submit
 
 Pause = Callable[[float], None]
 ALIKE_SHOWN = 5  # lines
@@ -99,18 +100,32 @@ def run_study(study: Study, template: SweepJob, name: str) -> Studied:
     with closing(wiring.open_registry(settings)) as registry:
         expander = Expander(wiring.model_store(settings), registry.devices())
         expander.expand(template)
-        sweep = Sweep(identity.sweep_id([], name), name)
-        before = study.restore(trials_of(registry, name))
+        known = trials_of(registry, name)
+        sweep = _study_sweep(registry, template, name, known)
+        before = study.restore(known) if template.conf.on_existing == "skip" else 0
         _say(console, f"sweep {name}: {before} configurations known before")
         course = Course(sweep, (), 0, template.conf.runtime, work=True)
-        with _farm(course, registry, settings, console) as pause, open_view(console) as view:
+        with _farm(course, registry, settings, console) as pause:
+            search = Optimising(study, registry, expander, sweep, template)
             try:
-                found = Optimising(study, registry, expander, sweep, view).run(pause)
+                with open_view(console) as view:
+                    found = search.run(pause, view)
             except KeyboardInterrupt:
-                ask_and_leave(registry, sweep, course.runtime, console)
+                if ask_and_leave(registry, sweep, course.runtime, console) and course.runtime == "inline":
+                    search.leave(pause)
                 raise
         ended = Ended(sweep, tuple(trials for _, trials in found), tuple(registry.devices()))
         return Studied(tuple(number for number, _ in found), ended)
+
+
+def _study_sweep(registry: Registry, template: SweepJob, name: str, known: Sequence[Trial]) -> Sweep:
+    """As it is before its first configuration; what failed in an earlier search is not held against this one."""
+    sweep = Sweep(identity.sweep_id([], name), name, record=provenance([], [t.spec for t in known]))
+    if known:
+        sweep.record["overrides"] = registry.sweep(name).record.get("overrides", [])
+    if (most := failures_allowed(template.conf)) is None:
+        return sweep
+    return replace(sweep, max_failures=most + sum(t.state is TrialState.FAILED for t in known))
 
 
 def trials_of(registry: Registry, name: str) -> list[Trial]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from hydra.core.utils import JobReturn
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
@@ -18,6 +18,7 @@ from hydra_plugins.lever_farm._study import STARTUP, OptunaStudy, parse
 from orchestrator.errors import ConfigError
 from orchestrator.sweeping import run_study
 from orchestrator.sweeps.jobs import SweepJob
+from orchestrator.sweeps.submit import ONE_EACH
 
 RESULTS = "optimization_results.yaml"  # as Hydra's own optimising sweepers call it
 
@@ -39,16 +40,18 @@ class Optimiser:
             sweeper.seed,
             self._compose,
         )
+        template = self._composer.compose(0, study.fixed, [], alone=True).job
+        _refuse(study, template)
         if self._config.hydra.launcher.show:
             return self._shown(study, launcher)
-        template = self._composer.compose(0, study.fixed, [], alone=True).job
         ended = run_study(study, template, template.conf.sweep or self._name(template, study))
         composed = [self._composed[number] for number in ended.numbers]
         for one in composed:
             save(one)
             self._context.callbacks.on_job_start(config=one.cfg, task_function=self._task)
-        self._tell(study, ended.ended.sweep.name)
-        return job_returns(composed, ended.ended, self._context.callbacks)
+        returns = job_returns(composed, ended.ended, self._context.callbacks)
+        self._tell(study, ended.ended.sweep.name, any(one.status is JobStatus.FAILED for one in returns))
+        return returns
 
     def _compose(self, number: int, overrides: Sequence[str], chosen: Sequence[str]) -> SweepJob:
         self._composed[number] = self._composer.compose(number, overrides, chosen, alone=False)
@@ -69,8 +72,11 @@ class Optimiser:
         click.echo(f"Optimises {goals}. And {rest} more configurations, which depend on results.", err=True)
         return returns
 
-    def _tell(self, study: OptunaStudy, sweep: str) -> None:
+    def _tell(self, study: OptunaStudy, sweep: str, failed: bool) -> None:
+        """Raises ConfigError when there is nothing to tell although no trial failed: the objective is wrong."""
         best = study.best()
+        if not best and failed:
+            return
         if not best:
             why = study.failures[0] if study.failures else "nothing was run"
             raise ConfigError(f"sweep {sweep} has no configuration with a result: {why}", f"See: lever results {sweep}")
@@ -83,3 +89,16 @@ class Optimiser:
         folder = Path(str(self._config.hydra.sweep.dir))
         folder.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(OmegaConf.create({"name": "optuna", "solutions": best}), folder / RESULTS)
+
+
+def _refuse(study: OptunaStudy, template: SweepJob) -> None:
+    """Raises ConfigError for what a search cannot do."""
+    if swept := next((key for key in ONE_EACH if key in study.swept), None):
+        raise ConfigError(
+            f"{swept} cannot be searched: it says how the whole sweep is run", f"Give {swept}= one value."
+        )
+    if template.conf.detach:
+        raise ConfigError(
+            "detach=true: this process asks for each configuration when another one's result is there",
+            "Leave detach out. After Ctrl-C the same command goes on with what is known.",
+        )

@@ -50,6 +50,10 @@ class OptunaStudy:
         self._asked: dict[int, Any] = {}
         self.failures: list[str] = []
 
+    @property
+    def swept(self) -> frozenset[str]:
+        return frozenset(self._space)
+
     def restore(self, trials: Sequence[Trial]) -> int:
         """Learn from what an earlier start of the same sweep measured; returns how many configurations that were."""
         import optuna

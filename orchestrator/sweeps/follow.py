@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from orchestrator.entities import Trial
@@ -27,6 +28,13 @@ class View(Protocol):
         """Once for each trial that ended while we watched."""
 
 
+@dataclass(frozen=True)
+class News:
+    last_event: int
+    changed: tuple[str, ...]  # trials whose state may have changed, in order
+    cancelled: bool  # the sweep was: which of its trials that concerns is not told one by one
+
+
 def follow(
     registry: Registry,
     sweep_id: str,
@@ -46,10 +54,12 @@ def follow(
     while not progress.finished:
         view.update(progress)
         pause(POLL_S)
-        after_event, changed = take_events(registry, sweep_id, after_event, progress)
-        trials = [registry.trial(trial_id) for trial_id in changed]
-        if time.monotonic() - refreshed > REFRESH_S * max(1.0, len(wanted) / LARGE):
+        news = take_events(registry, sweep_id, after_event, progress)
+        after_event, stale = news.last_event, time.monotonic() - refreshed
+        if news.cancelled or stale > REFRESH_S * max(1.0, len(wanted) / LARGE):
             trials, refreshed = registry.trials(sweep_id), time.monotonic()
+        else:
+            trials = [registry.trial(trial_id) for trial_id in news.changed]
         for trial in progress.refresh(trials):
             view.ended(trial)
     view.update(progress)
@@ -68,12 +78,14 @@ def _await_comparisons(registry: Registry, wanted: set[str], pause: Callable[[fl
         pause(POLL_S)
 
 
-def take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> tuple[int, dict[str, None]]:
-    """(id of the last event taken, trials whose state may have changed, in order)."""
+def take_events(registry: Registry, sweep_id: str, after: int, progress: SweepProgress) -> News:
+    """What happened to the sweep after that event, applied to `progress`."""
     changed: dict[str, None] = {}
+    cancelled = False
     while events := registry.events(after, sweep_id, EVENTS):
         for event in events:
+            cancelled |= event.kind == "sweep_cancelled"
             if progress.apply(event) and event.trial_id:
                 changed[event.trial_id] = None
         after = events[-1].event_id
-    return after, changed
+    return News(after, tuple(changed), cancelled)

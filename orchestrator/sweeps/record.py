@@ -18,15 +18,18 @@ GIT_S = 5.0
 
 def provenance(overrides: Sequence[Sequence[str]], trials: Sequence[TrialSpec]) -> dict[str, Any]:
     """JSON-ready: each job's overrides, git revision, versions, pack hashes."""
-    packs = {spec.job[key] for spec in trials for key in ("target_pack", "draft_pack")} - {None}
     return {
         "overrides": [list(job) for job in overrides],
         "git_revision": git_revision(Path(__file__).resolve().parents[2]),
         "engine_version": ENGINE_VERSION,
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "python": platform.python_version(),
-        "packs": sorted(packs),
+        "packs": sorted(packs_of(trials)),
     }
+
+
+def packs_of(trials: Sequence[TrialSpec]) -> set[str]:
+    return {spec.job[key] for spec in trials for key in ("target_pack", "draft_pack")} - {None}
 
 
 def git_revision(checkout: Path) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from orchestrator.entities import Sweep, TrialSpec
 from orchestrator.errors import ConfigError, UnknownName
 from orchestrator.registry.contract import Registry, Submission
+from orchestrator.schema import LeverConf
 from orchestrator.sweeps import identity
 from orchestrator.sweeps.expand import Expander, Models
 from orchestrator.sweeps.jobs import SweepJob
@@ -64,8 +65,7 @@ class Submitted:
 
 def plan(jobs: Sequence[SweepJob], registry: Registry, models: Models) -> Batch:
     """Expand and check the whole batch; writes nothing. Raises UsageError naming the job that is wrong."""
-    for key in ONE_EACH:
-        _same(jobs, key)
+    check_one_way(jobs)
     expander = Expander(models, registry.devices())
     return Batch(tuple(jobs), tuple(expander.expand(job) for job in jobs))
 
@@ -83,8 +83,13 @@ def _sweep(batch: Batch) -> Sweep:
     sweep_id = identity.sweep_id([spec.trial_id for spec in specs], named)
     pairs = sorted({spec.labels["pair"] for spec in specs})
     record = provenance([job.overrides for job in batch.jobs], specs)
-    most = 1 if conf.schedule.fail_fast else conf.schedule.max_failures
-    return Sweep(sweep_id, named or f"{'+'.join(pairs)}-{sweep_id[:8]}", record=record, max_failures=most)
+    name = named or f"{'+'.join(pairs)}-{sweep_id[:8]}"
+    return Sweep(sweep_id, name, record=record, max_failures=failures_allowed(conf))
+
+
+def failures_allowed(conf: LeverConf) -> int | None:
+    """How many failed trials end a sweep; None: it goes on whatever fails."""
+    return 1 if conf.schedule.fail_fast else conf.schedule.max_failures
 
 
 def _is_known(registry: Registry, sweep: Sweep) -> bool:
@@ -93,6 +98,12 @@ def _is_known(registry: Registry, sweep: Sweep) -> bool:
     except UnknownName:
         return False
     return True
+
+
+def check_one_way(jobs: Sequence[SweepJob]) -> None:
+    """Raises ConfigError unless all are to be run in the same way."""
+    for key in ONE_EACH:
+        _same(jobs, key)
 
 
 def _same(jobs: Sequence[SweepJob], key: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,12 @@ from hydra.core.utils import JobStatus
 from omegaconf import OmegaConf
 
 from hydra_plugins.lever_farm._study import distribution
+from orchestrator import settings, wiring
 from orchestrator.cli.hydra_app import run_hydra
 from orchestrator.cli.main import run
-from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
+from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress, Trial, TrialState
 from orchestrator.errors import ConfigError
+from orchestrator.sweeps import record
 from tests.fakes import trials
 from tests.fakes.agents import farm_in_this_process
 
@@ -28,15 +32,19 @@ SETTINGS = ("hydra.sweeper.n_trials=14", "hydra.sweeper.seed=3", "hydra.sweep.di
 
 
 class Agents:
-    """Fastest at k = 6; more drafting costs more energy. `fails`: values of k that end in an error."""
+    """Fastest at k = 6; more drafting costs more energy. `fails`: values of k that end in an error. `on_third`: what
+    happens while the third attempt runs."""
 
     def __init__(self) -> None:
         self.tried: list[int] = []
         self.fails: set[int] = set()
+        self.on_third: Callable[[], object] = lambda: None
 
     def run(self, order: AttemptOrder, _report: Callable[[Progress], None], _cancel: threading.Event) -> AttemptOutcome:
         k = int(order.job["engine"]["draft_k"])
         self.tried.append(k)
+        if len(self.tried) == 3:
+            self.on_third()
         if k in self.fails:
             return AttemptOutcome(order.attempt_id, failure_kind=FailureKind.BAD_SPEC, failure_message="no such k")
         metrics = {"tpot_s": 0.1 + 0.01 * abs(k - BEST_K), "energy_j_per_token": 1.0 + 0.1 * k}
@@ -88,6 +96,65 @@ def test_a_failing_configuration_is_told_as_such_and_the_search_goes_on(
     assert "configurations failed" in err
 
 
+@pytest.mark.parametrize(("setting", "most"), [("schedule.fail_fast=true", 1), ("schedule.max_failures=3", 3)])
+def test_failures_end_the_search(agents: Agents, setting: str, most: int, capsys: pytest.CaptureFixture[str]) -> None:
+    agents.fails = set(range(1, 17))
+    assert run(["sweep", *SEARCH, SPACE, *SETTINGS, "sweep=mine", setting]) == 1
+    assert "configurations failed" in capsys.readouterr().err
+    counts = Counter(trial.state for trial in stored())
+    assert counts[TrialState.FAILED] >= most
+    assert most <= len(agents.tried) <= most + 2  # what had been asked for meanwhile
+
+
+def test_failures_of_an_earlier_search_are_not_held_against_a_new_one(agents: Agents) -> None:
+    agents.fails = set(range(1, 17))
+    run(["sweep", *SEARCH, SPACE, *SETTINGS, "sweep=mine", "schedule.max_failures=2"])
+    agents.fails = set()
+    assert run(["sweep", *SEARCH, SPACE, *SETTINGS, "sweep=mine", "schedule.max_failures=2"]) == 0
+
+
+def test_on_existing_rerun_measures_anew(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
+    run_hydra([*SEARCH, SPACE, *SETTINGS])
+    before = len(agents.tried)
+    run_hydra([*SEARCH, SPACE, *SETTINGS, "on_existing=rerun", "sweep=other"])
+    assert "other: 0 configurations known before" in capsys.readouterr().err
+    assert len(agents.tried) - before == len(set(agents.tried[before:])) > 1  # each once, however often it is asked for
+
+
+def test_a_search_that_is_cancelled_elsewhere_ends(agents: Agents) -> None:
+    def cancel() -> None:
+        with closing(wiring.open_registry(settings.load())) as registry:
+            registry.cancel(registry.sweep("mine").sweep_id)
+
+    agents.on_third = cancel
+    assert run(["sweep", *SEARCH, SPACE, *SETTINGS, "sweep=mine"]) == 1
+    assert len(agents.tried) <= 4
+    assert not {trial.state for trial in stored()} & {TrialState.WAITING, TrialState.RUNNING}
+
+
+def test_the_record_grows_and_asks_git_once(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def revision(checkout: Path) -> str:
+        asked.append(checkout)
+        return "abc"
+
+    monkeypatch.setattr(record, "git_revision", revision)
+    run_hydra([*SEARCH, SPACE, *SETTINGS, "sweep=mine", "hydra.sweeper.n_trials=4"])
+    run_hydra([*SEARCH, SPACE, *SETTINGS, "sweep=mine", "hydra.sweeper.n_trials=6"])
+    assert len(asked) == 2
+    with closing(wiring.open_registry(settings.load())) as registry:
+        found = registry.sweep("mine").record
+    assert found["packs"] == ["d", "t"]
+    known = {override for overrides in found["overrides"] for override in overrides}
+    assert {f"engine.drafting.k={k}" for k in agents.tried} <= known
+
+
+def stored() -> list[Trial]:
+    with closing(wiring.open_registry(settings.load())) as registry:
+        return registry.trials("mine")
+
+
 def test_an_objective_that_nothing_has_is_named(agents: Agents, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", *SEARCH, SPACE, "hydra.sweeper.n_trials=2", "hydra.sweeper.objectives=[speed:maximize]"]) == 2
     assert "it has no speed; metrics: energy_j_per_token, tpot_s" in capsys.readouterr().err
@@ -102,6 +169,9 @@ def test_an_objective_that_nothing_has_is_named(agents: Agents, capsys: pytest.C
         (("engine.drafting.k=3",), "nothing is left to optimise"),
         ((SPACE, "pair=qwen-coder"), "model pair 'qwen-coder' is not added"),
         ((SPACE, "engine.thraeds=2"), "Could not override 'engine.thraeds'"),
+        ((SPACE, "runtime=ray", "detach=true"), "detach=true: this process asks for each configuration"),
+        ((SPACE, "on_existing=skip,rerun"), "on_existing cannot be searched"),
+        ((SPACE, "schedule.max_failures=choice(1,2)"), "schedule.max_failures cannot be searched"),
     ],
 )
 def test_bad_searches_are_refused(

@@ -111,6 +111,12 @@ def test_other_trials_of_a_grown_sweep_are_not_waited_for(registry: MemoryRegist
     assert len(ended) == 2
 
 
+def test_a_cancelled_sweep_is_over_at_the_next_look(registry: MemoryRegistry) -> None:
+    farm.submit(registry, "t1", "t2")
+    ended, _ = watch(registry, [lambda: registry.cancel(registry.sweeps()[0].sweep_id)])
+    assert {t.state for t in ended} == {TrialState.CANCELLED}
+
+
 def test_a_farm_that_dies_ends_the_following(registry: MemoryRegistry) -> None:
     def dies() -> None:
         raise FarmError("the controller ended")
