@@ -1,9 +1,14 @@
 import os
+import signal
 
 from hypothesis import settings
 
 # As the agent itself does: threads that spin at barriers make ggml crawl when tests share the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A shell without job control has what it starts in the background ignore Ctrl-C, and so would what tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure: examples have no deadline of their own.
 settings.register_profile("lever", deadline=None)
