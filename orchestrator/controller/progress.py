@@ -6,35 +6,28 @@ import time
 from collections.abc import Callable
 
 from orchestrator.entities import Attempt, FarmEvent, Progress
+from orchestrator.executor.thinning import Thinning
 
 KEPT = 2000  # events, while the database does not answer
-MANY = 10  # attempts, from which on each tells less
 
 
 class ProgressLog:
     """Buffers; the controller's loop takes what there is with every turn."""
 
     def __init__(self, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._every_s, self._clock = every_s, clock
-        self._told_at: dict[str, float] = {}
+        self._thinning = Thinning(every_s, clock)
         self._buffer: list[FarmEvent] = []
 
     def note(self, attempt: Attempt, progress: Progress) -> None:
-        """Steps are kept; of the agent's own `progress`, which comes with every round, one each `every_s`, and more
-        seldom when there are many attempts: what they cost together stays the same."""
-        data = event_data(progress)
-        if data.get("event") == "progress":
-            every_s = self._every_s * max(1.0, len(self._told_at) / MANY)
-            if self._clock() - self._told_at.get(attempt.attempt_id, float("-inf")) < every_s:
-                return
-            self._told_at[attempt.attempt_id] = self._clock()
+        if not self._thinning.passes(progress):
+            return
         self._buffer.append(
             FarmEvent(
                 "progress",
                 trial_id=attempt.trial_id,
                 attempt_id=attempt.attempt_id,
                 device=attempt.device,
-                data=data,
+                data=event_data(progress),
             )
         )
 
@@ -47,7 +40,7 @@ class ProgressLog:
         self._buffer = (events + self._buffer)[-KEPT:]
 
     def forget(self, attempt_id: str) -> None:
-        self._told_at.pop(attempt_id, None)
+        self._thinning.forget(attempt_id)
 
 
 def event_data(progress: Progress) -> dict[str, object]:

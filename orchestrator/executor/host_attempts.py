@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 from orchestrator.entities import AttemptOrder, AttemptOutcome, FailureKind, Progress
+from orchestrator.executor.thinning import Thinning
 
 Report: TypeAlias = Callable[[Progress], None]
 RunAttempt: TypeAlias = Callable[[AttemptOrder, Report, threading.Event], AttemptOutcome]
@@ -29,6 +30,7 @@ class HostAttempts:
         self._run_attempt, self._stop_attempt = run_attempt, stop_attempt
         self._followed: dict[str, _Followed] = {}
         self._outcomes: OrderedDict[str, AttemptOutcome] = OrderedDict()
+        self._thinning = Thinning()
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="attempt")
 
     async def run(self, order: AttemptOrder) -> AsyncIterator[Progress | AttemptOutcome]:
@@ -51,7 +53,7 @@ class HostAttempts:
             await asyncio.get_running_loop().run_in_executor(self._threads, self._stop_attempt, order)
 
     def _follow(self, order: AttemptOrder) -> _Followed:
-        followed = self._followed[order.attempt_id] = _Followed()
+        followed = self._followed[order.attempt_id] = _Followed(self._thinning)
         followed.done = asyncio.get_running_loop().run_in_executor(self._threads, self._work, order, followed)
         followed.done.add_done_callback(lambda done: self._finished(order, followed, done))
         return followed
@@ -66,6 +68,7 @@ class HostAttempts:
         if len(self._outcomes) > KEPT_OUTCOMES:
             self._outcomes.popitem(last=False)
         del self._followed[order.attempt_id]
+        self._thinning.forget(order.attempt_id)
         followed.put(outcome)
         followed.put(None)
 
@@ -75,8 +78,9 @@ class _Followed:
 
     done: asyncio.Future[AttemptOutcome]
 
-    def __init__(self) -> None:
+    def __init__(self, thinning: Thinning) -> None:
         self.cancelled = threading.Event()
+        self._thinning = thinning
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Progress | AttemptOutcome | None] = asyncio.Queue()
         self._taken = False
@@ -91,7 +95,11 @@ class _Followed:
 
     def report(self, progress: Progress) -> None:
         """Called from the attempt's thread."""
-        self._loop.call_soon_threadsafe(self.put, progress)
+        self._loop.call_soon_threadsafe(self._tell, progress)
+
+    def _tell(self, progress: Progress) -> None:
+        if self._thinning.passes(progress):
+            self.put(progress)
 
     def put(self, item: Progress | AttemptOutcome | None) -> None:
         self._queue.put_nowait(item)

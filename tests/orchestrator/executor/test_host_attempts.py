@@ -54,6 +54,21 @@ def test_progress_then_outcome() -> None:
     run(test())
 
 
+def test_progress_of_every_round_does_not_cross_hosts() -> None:
+    async def test() -> None:
+        phone = ScriptedPhone()
+        running = HostAttempts(phone.run, phone.stop).run(ORDER)
+        await anext(running)
+        assert phone.report
+        for tokens in range(50):
+            phone.report(Progress("a1", "agent_event", {"kind": "progress", "data": {"tokens": tokens}}))
+        phone.finish.set()
+        items = [item async for item in running]
+        assert items == [Progress("a1", "agent_event", {"kind": "progress", "data": {"tokens": 0}}), DONE]
+
+    run(test())
+
+
 def test_a_second_caller_takes_over_and_nothing_is_started_twice() -> None:
     async def test() -> None:
         phone = ScriptedPhone()
