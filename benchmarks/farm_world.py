@@ -43,8 +43,8 @@ class Ledger:
     """A tracker that is told everything and writes nothing: MLflow's own costs are measured apart."""
 
     def drain(self, registry: Registry, limit: int = 100) -> int:
-        for item in (items := registry.outbox(limit)):
-            registry.outbox_done(item.item_id)
+        items = registry.outbox(limit)
+        registry.outbox_done([item.item_id for item in items])
         return len(items)
 
     def close(self) -> None:

@@ -248,7 +248,8 @@ class Registry(ABC):
     def outbox(self, limit: int) -> list[OutboxItem]: ...
 
     @abstractmethod
-    def outbox_done(self, item_id: int) -> None: ...
+    def outbox_done(self, item_ids: Sequence[int]) -> None:
+        """These are delivered; twice is the same as once."""
 
     @abstractmethod
     def tracking_run_id(self, sweep_id: str, trial_id: str | None) -> str | None:

@@ -66,8 +66,8 @@ def owed(session: Session, limit: int) -> list[OutboxItem]:
     return [rows.outbox_item(r) for r in session.scalars(select(OutboxRow).order_by(OutboxRow.item_id).limit(limit))]
 
 
-def settle(session: Session, item_id: int) -> None:
-    session.execute(delete(OutboxRow).where(OutboxRow.item_id == item_id))
+def settle(session: Session, item_ids: Sequence[int]) -> None:
+    session.execute(delete(OutboxRow).where(OutboxRow.item_id.in_(item_ids)))
 
 
 def run_id(session: Session, sweep_id: str, trial_id: str | None) -> str | None:

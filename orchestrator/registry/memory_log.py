@@ -55,9 +55,10 @@ class MemoryLog(Registry):
         with self._lock:
             return list(self._outbox.values())[:limit]
 
-    def outbox_done(self, item_id: int) -> None:
+    def outbox_done(self, item_ids: Sequence[int]) -> None:
         with self._lock:
-            self._outbox.pop(item_id, None)
+            for item_id in item_ids:
+                self._outbox.pop(item_id, None)
 
     def tracking_run_id(self, sweep_id: str, trial_id: str | None) -> str | None:
         with self._lock:

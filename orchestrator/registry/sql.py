@@ -224,9 +224,9 @@ class SqlRegistry(Registry):
         with self._db.read() as session:
             return event_table.owed(session, limit)
 
-    def outbox_done(self, item_id: int) -> None:
+    def outbox_done(self, item_ids: Sequence[int]) -> None:
         with self._db.write() as session:
-            event_table.settle(session, item_id)
+            event_table.settle(session, item_ids)
 
     def tracking_run_id(self, sweep_id: str, trial_id: str | None) -> str | None:
         with self._db.read() as session:

@@ -75,17 +75,17 @@ class Delivery:
         try:
             sweep = registry.sweep(sweep_id)
         except UnknownName as error:
-            return sum(self._fail(registry, item, str(error)) for item in items)
+            return self._settle(registry, [(item, str(error)) for item in items])
         trials = dict.fromkeys(i.trial_id for i in items if i.trial_id)
         errors = {t: self._attempt(lambda t=t: self._write_trial(registry, sweep, t)) for t in trials}  # type: ignore[misc]  # lambda default
         if not any(map(self._sweep_due, items)) and _goes_on(registry, sweep_id):
             *items, last = items
             self._reminders[last.item_id] = sweep_id
-            return sum(self._settle(registry, i, errors[i.trial_id or ""]) for i in items)
+            return self._settle(registry, [(i, errors[i.trial_id or ""]) for i in items])
         began = self._clock()
         errors[""] = self._attempt(lambda: self._sink.write_sweep(registry, sweep))
         self._rest(sweep_id, self._clock() - began)
-        return sum(self._settle(registry, i, errors[i.trial_id or ""] or errors[""]) for i in items)
+        return self._settle(registry, [(i, errors[i.trial_id or ""] or errors[""]) for i in items])
 
     def _sweep_due(self, item: OutboxItem) -> bool:
         return item.kind == "sweep" or self._clock() >= self._rests.get(item.sweep_id, float("-inf"))
@@ -109,18 +109,22 @@ class Delivery:
             return error.message
         return ""
 
-    def _settle(self, registry: Registry, item: OutboxItem, error: str) -> int:
-        if error:
-            return self._fail(registry, item, error)
-        registry.outbox_done(item.item_id)
-        self._poison.pop(item.item_id, None)
-        return 1
+    def _settle(self, registry: Registry, errors: Sequence[tuple[OutboxItem, str]]) -> int:
+        """Together, for each commit waits for the disk. Returns how many were delivered."""
+        good = [item.item_id for item, error in errors if not error]
+        if good:
+            registry.outbox_done(good)
+        for item_id in good:
+            self._poison.pop(item_id, None)
+        for item, error in errors:
+            if error:
+                self._fail(registry, item, error)
+        return len(good)
 
-    def _fail(self, registry: Registry, item: OutboxItem, error: str) -> int:
+    def _fail(self, registry: Registry, item: OutboxItem, error: str) -> None:
         self._poison[item.item_id] = pause = _longer(self._poison.get(item.item_id), POISON_PAUSE_S, self._clock())
         data = {"item": item.item_id, "error": error, "failures": pause.failures}
         registry.add_event(FarmEvent("tracking_failed", sweep_id=item.sweep_id, trial_id=item.trial_id, data=data))
-        return 0
 
     def _note_outage(self, registry: Registry, error: str) -> None:
         if self._outage is None:

@@ -183,8 +183,7 @@ def test_sweeps_are_listed_newest_first(registry: Registry) -> None:
 def test_a_done_trial_is_reused_by_another_sweep(registry: Registry) -> None:
     farm.submit(registry, "t1", sweep="first")
     farm.finish(registry, "t1")
-    for item in registry.outbox(99):
-        registry.outbox_done(item.item_id)
+    registry.outbox_done([item.item_id for item in registry.outbox(99)])
     second = farm.submit(registry, "t1", "t2", sweep="second")
     assert (second.reused, second.queued) == (("t1",), ("t2",))
     assert [t.state for t in registry.trials("id-second")] == [TrialState.DONE, TrialState.WAITING]
@@ -741,9 +740,10 @@ def test_the_outbox_keeps_what_is_owed(registry: Registry) -> None:
     assert owed[:2] == [("sweep", f"id-{s}", None, {"event": "submitted"}) for s in "ab"]
     assert [o for o in owed if o[0] == "trial"] == [("trial", f"id-{s}", "t1", {"state": "failed"}) for s in "ab"]
     assert owed[-1] == ("sweep", "id-b", None, {"event": "finished"})
-    for item in registry.outbox(2):
-        registry.outbox_done(item.item_id)
-        registry.outbox_done(item.item_id)
+    delivered = [item.item_id for item in registry.outbox(2)]
+    registry.outbox_done(delivered)
+    registry.outbox_done(delivered)
+    registry.outbox_done([])
     assert len(registry.outbox(99)) == len(owed) - 2
 
 

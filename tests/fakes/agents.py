@@ -48,8 +48,8 @@ class SilentTracker:
     """Owes nothing."""
 
     def drain(self, registry: Registry) -> int:
-        for item in (items := registry.outbox(100)):
-            registry.outbox_done(item.item_id)
+        items = registry.outbox(100)
+        registry.outbox_done([item.item_id for item in items])
         return len(items)
 
     def close(self) -> None:

@@ -84,7 +84,7 @@ class OutboxTracker:
         items = registry.outbox(limit)
         for item in items:
             self.delivered.append((item.kind, item.sweep_id, item.trial_id))
-            registry.outbox_done(item.item_id)
+        registry.outbox_done([item.item_id for item in items])
         return len(items)
 
     def close(self) -> None:

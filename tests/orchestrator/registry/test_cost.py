@@ -84,7 +84,7 @@ def test_the_hot_path_never_walks_over_finished_trials(registry: SqlRegistry) ->
         "sweeps of": lambda: registry.sweeps_of("t1"),
         "unfinished": registry.unfinished,
         "outbox": lambda: registry.outbox(5),
-        "delivered": lambda: registry.outbox_done(1),
+        "delivered": lambda: registry.outbox_done([1]),
     }
     assert {name: walks for name, ask in hot.items() if (walks := walked(registry, ask))} == {}
 
