@@ -10,6 +10,7 @@ import typing
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+PLAIN = (int, float, str, bool)  # what _value takes as it is
 
 
 class WireError(ValueError):
@@ -74,6 +75,8 @@ def _member(kind: type[enum.Enum], data: Any, where: str) -> enum.Enum:
 def _tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
     _expect(list, data, where, also=tuple)
     if len(args) == 2 and args[1] is Ellipsis:
+        if args[0] in PLAIN and all(type(v) is args[0] for v in data):  # token ids and margins: by the thousand
+            return tuple(data)
         return tuple(_value(args[0], v, f"{where}[{i}]") for i, v in enumerate(data))
     if len(args) != len(data):
         raise WireError(f"{where}: expected {len(args)} items, got {len(data)}")
