@@ -16,6 +16,7 @@ from sqlalchemy import event
 
 from orchestrator.controller import Controller, Timing, disk
 from orchestrator.controller import loop as controller_loop
+from orchestrator.controller.asking import Asking
 from orchestrator.entities import (
     Attempt,
     AttemptOrder,
@@ -566,13 +567,13 @@ def test_a_comparison_cut_short_is_made_up_for() -> None:
 def test_an_idle_controller_asks_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     asked: list[str] = []
-    original = Controller._call
+    original = Asking.call
 
-    async def counted(self: Controller, function: Callable[..., Any], *args: Any) -> Any:
+    async def counted(self: Asking, function: Callable[..., Any], *args: Any) -> Any:
         asked.append(getattr(function, "__name__", "?"))
         return await original(self, function, *args)
 
-    monkeypatch.setattr(controller_loop.Controller, "_call", counted)
+    monkeypatch.setattr(Asking, "call", counted)
     bench.during(lambda: len(asked) > 60, controller=bench.controller(timing=dataclasses.replace(QUICK, reconcile=1e9)))
     first_look = asked.index("compare_new") + 1
     assert set(asked[first_look:-1]) == {"events"}
