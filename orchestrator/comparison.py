@@ -7,7 +7,7 @@ emitted text; the reference trial's token ids confirm it from another run, up to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from device_agent.protocol import JobResult, RequestResult, from_json
@@ -37,8 +37,8 @@ class Difference:
 
 def compare(trial: Trial, related: Sequence[Trial]) -> tuple[dict[str, float], dict[str, str]]:
     """Metrics (`exact_tokens`, `tie_tokens`, `diverged_tokens`, `speedup_over_autoregressive`) and tags (`exactness`)
-    of `trial`, given done trials with its `reference_key`; an autoregressive trial is its own baseline, and its own
-    reference unless a better one exists. Both empty when there is no reference."""
+    of `trial`, given done trials with its `reference_key`, as Registry.baselines has them; an autoregressive trial is
+    its own baseline, and its own reference unless a better one exists. Both empty when there is no reference."""
     baselines = _baselines(trial, related)
     if trial.result is None or not baselines:
         return {}, {}
@@ -54,6 +54,17 @@ def compare(trial: Trial, related: Sequence[Trial]) -> tuple[dict[str, float], d
     if speedup is not None:
         metrics["speedup_over_autoregressive"] = speedup
     return metrics, {"exactness": describe(exactness)}
+
+
+def is_new_baseline(trial: Trial) -> bool:
+    """A done baseline that was not compared yet, so that others may wait for it."""
+    tags = (trial.result or {}).get("tags", {})
+    return trial.spec.labels.get("strategy") == BASELINE and not tags.keys() & {"exactness", "comparison"}
+
+
+def streamed(labels: Mapping[str, str]) -> bool:
+    """Whether the target does not stay in DRAM."""
+    return not labels.get("storage", "").startswith("resident")
 
 
 def describe(exactness: Exactness) -> str:
@@ -137,10 +148,11 @@ def _baselines(trial: Trial, related: Sequence[Trial]) -> list[Trial]:
 
 
 def _reference_rank(candidate: Trial, trial: Trial) -> tuple[bool, bool, int, str]:
-    """Resident decoding is the plainest; then the nearest configuration; then any fixed order."""
+    """Resident decoding is the plainest; then the nearest configuration; then any fixed order, which is the index's
+    that Registry.baselines reads."""
     ours, theirs = trial.spec.labels, candidate.spec.labels
     return (
-        not theirs.get("storage", "").startswith("resident"),
+        streamed(theirs),
         theirs.get("baseline_key") != ours.get("baseline_key"),
         candidate.spec.repeat,
         candidate.spec.trial_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from orchestrator.comparison import BASELINE, compare
+from orchestrator.comparison import compare, is_new_baseline
 from orchestrator.entities import Trial
 from orchestrator.registry.contract import Registry
 
@@ -13,18 +13,14 @@ AT_ONCE = 20
 
 
 def compare_new(registry: Registry) -> int:
-    """Compare the done trials that nobody compared yet, and those that waited for them: a baseline completes all that
-    are related to it. Durable step by step: after a crash the rest is still to be done. Returns how many were new."""
-    new = registry.underived(AT_ONCE)
-    for trial in new:
-        key = trial.spec.labels.get("reference_key", "")
-        baselines = registry.related(key, BASELINE)
-        if trial.spec.labels.get("strategy") == BASELINE:
-            for other in registry.related(key):
-                if other.spec.trial_id != trial.spec.trial_id:
-                    _complete(registry, other, baselines)
-        _complete(registry, trial, baselines)
-    return len(new)
+    """Compare the oldest done trials that are not compared. A new baseline lets those be compared again that it may
+    complete. Durable step by step: after a crash the rest is still to be done. Returns how many were compared."""
+    found = registry.underived(AT_ONCE)
+    for trial in found:
+        if is_new_baseline(trial):
+            registry.compare_again(trial)
+        _complete(registry, trial, registry.baselines(trial))
+    return len(found)
 
 
 def _complete(registry: Registry, trial: Trial, baselines: list[Trial]) -> None:

@@ -54,6 +54,7 @@ class Controller:
         self._look_at = 0.0  # monotonic
         self._wake = asyncio.Event()
         self._freed = False  # a phone is free that was not when we last looked
+        self._uncompared = False  # there may be more to compare
 
     async def run(self, stop: asyncio.Event, until_idle: bool = False) -> None:
         """Work until `stop` is set, or with `until_idle` until nothing runs and nothing that waits can start. Attempts
@@ -61,10 +62,12 @@ class Controller:
         delivering = Delivering(self._tracker, self._registry, self._timing)
         delivering.start()
         try:
+            looked = False
             while not stop.is_set():
-                looked = await self._safe_turn()
-                if until_idle and looked and not self._attempts.followed():
+                looked |= await self._safe_turn()
+                if until_idle and looked and not (self._attempts.followed() or self._uncompared):
                     break
+                looked &= self._uncompared
                 await self._rest(stop)
         finally:
             await self._attempts.leave()
@@ -92,9 +95,10 @@ class Controller:
         news = everything or bool(events)
         if freed | (news and await self._asking.call(self._assigning.take_in, events, everything)):
             await self._assign()
-        if everything or kinds & COMPARED:
-            while await self._asking.call(compare_new, self._registry):
-                pass
+        if everything or self._uncompared or kinds & COMPARED:
+            self._uncompared = bool(await self._asking.call(compare_new, self._registry))
+            if self._uncompared:
+                self._wake.set()  # a turn for each few: leases and phones do not wait for thousands of comparisons
         return everything
 
     async def _news(self) -> tuple[bool, list[FarmEvent]]:

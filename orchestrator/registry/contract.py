@@ -168,13 +168,19 @@ class Registry(ABC):
         """Sweeps that link this trial, oldest first."""
 
     @abstractmethod
-    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
-        """Done trials whose label `reference_key` is this one (same phone, target, prompts and lengths), oldest first;
-        with `strategy` only those with that label."""
+    def baselines(self, trial: Trial) -> list[Trial]:
+        """Done autoregressive trials, on the phone that this one ran on, which it is compared with: those of its label
+        `baseline_key`, and the plainest of its `reference_key` (resident before streamed, then by repeat and id). Cost
+        does not grow with what finished."""
+
+    @abstractmethod
+    def compare_again(self, baseline: Trial) -> int:
+        """Done trials that this new baseline may complete become underived: those of its `baseline_key`, and of its
+        `reference_key` if it is the plainest there is. Returns how many."""
 
     @abstractmethod
     def underived(self, limit: int) -> list[Trial]:
-        """Done trials for which set_derived was not called yet, oldest first: nobody compared them so far."""
+        """Done trials for which set_derived was not called yet, or not since compare_again, oldest first."""
 
     # --- attempts and leases
     @abstractmethod

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from orchestrator.comparison import BASELINE, streamed
 from orchestrator.entities import (
     Attempt,
     AttemptState,
@@ -201,15 +202,37 @@ class MemorySweeps(MemoryPhones):
         if sweep.max_failures is not None and failed >= sweep.max_failures and waits:
             self.cancel(sweep.sweep_id)
 
-    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
+    def baselines(self, trial: Trial) -> list[Trial]:
         with self._lock:
-            done = [t for t in self._trials.values() if t.state is TrialState.DONE]
-            found = [t for t in done if t.spec.labels.get("reference_key") == reference_key]
-            return [t for t in found if strategy is None or t.spec.labels.get("strategy") == strategy]
+            found = [t for t in self._alike(trial, "reference_key") if t.spec.labels.get("strategy") == BASELINE]
+            key = trial.spec.labels.get("baseline_key")
+            own = [t for t in found if key and t.spec.labels.get("baseline_key") == key]
+            plainest = sorted(found, key=_plainness)[:1]
+            return list({t.spec.trial_id: t for t in (*own, *plainest)}.values())
+
+    def compare_again(self, baseline: Trial) -> int:
+        with self._lock:
+            same_text = self._alike(baseline, "reference_key")
+            plain = [t for t in same_text if t.spec.labels.get("strategy") == BASELINE]
+            first = min(plain, key=_plainness).spec.trial_id == baseline.spec.trial_id
+            keyed = self._alike(baseline, "baseline_key") if baseline.spec.labels.get("baseline_key") else []
+            concerned = same_text if first else keyed
+            marked = {t.spec.trial_id for t in concerned} - self._underived - {baseline.spec.trial_id}
+            self._underived |= marked
+            return len(marked)
+
+    def _alike(self, trial: Trial, label: str) -> list[Trial]:
+        """Done trials of the same phone whose label is the same."""
+        done = (t for t in self._trials.values() if t.state is TrialState.DONE and t.device == trial.device)
+        return [t for t in done if t.spec.labels.get(label) == trial.spec.labels.get(label)]
 
     def underived(self, limit: int) -> list[Trial]:
         with self._lock:
             return [self._trials[t] for t in sorted(self._underived, key=self._order.__getitem__)[:limit]]
+
+
+def _plainness(trial: Trial) -> tuple[bool, int, str]:
+    return streamed(trial.spec.labels), trial.spec.repeat, trial.spec.trial_id
 
 
 def _first_per_device(queue: Iterable[Trial], limit: int, devices: Sequence[str]) -> list[Trial]:

@@ -109,7 +109,11 @@ class TrialRow(Base):
         Index(None, "state", "queue", "seq"),
         Index(None, "state", "seq"),
         Index(None, "derived", "seq"),
-        Index(None, "reference_key", "strategy"),
+        Index(None, "baseline_key", "strategy"),
+        Index(  # the best reference first
+            "ix_trials_plainest",
+            *("reference_key", "strategy", "last_device", "state", "streamed", "repeat", "trial_id"),
+        ),
     )
     seq: Mapped[int] = mapped_column(Serial, primary_key=True)
     trial_id: Mapped[str] = mapped_column(Key, unique=True)
@@ -118,7 +122,9 @@ class TrialRow(Base):
     queue: Mapped[str]  # rules.queue_of
     repeat: Mapped[int]
     reference_key: Mapped[str | None] = mapped_column(Key)
+    baseline_key: Mapped[str | None] = mapped_column(Key)
     strategy: Mapped[str | None] = mapped_column(Key)
+    streamed: Mapped[bool] = mapped_column(default=True)  # comparison.streamed
     attempts: Mapped[int] = mapped_column(default=0)
     earlier_attempts: Mapped[int] = mapped_column(default=0)
     charged_failures: Mapped[int] = mapped_column(default=0)

@@ -18,6 +18,7 @@ from orchestrator.entities import (
     TrialState,
 )
 from orchestrator.registry import attempts as attempt_table
+from orchestrator.registry import comparisons as comparison_table
 from orchestrator.registry import devices as device_table
 from orchestrator.registry import events as event_table
 from orchestrator.registry import queue_table, rows
@@ -157,13 +158,17 @@ class SqlRegistry(Registry):
         with self._db.write() as session:
             return sweep_table.cancel(session, sweep_table.find(session, sweep_id))
 
-    def related(self, reference_key: str, strategy: str | None = None) -> list[Trial]:
+    def baselines(self, trial: Trial) -> list[Trial]:
         with self._db.read() as session:
-            return trial_table.related(session, reference_key, strategy)
+            return comparison_table.baselines(session, trial)
+
+    def compare_again(self, baseline: Trial) -> int:
+        with self._db.write() as session:
+            return comparison_table.compare_again(session, baseline)
 
     def underived(self, limit: int) -> list[Trial]:
         with self._db.read() as session:
-            return trial_table.underived(session, limit)
+            return comparison_table.underived(session, limit)
 
     # --- attempts and leases
     def start_attempt(self, trial_id: str, device: str, owner: str, ttl_s: float) -> Attempt:
@@ -204,7 +209,7 @@ class SqlRegistry(Registry):
 
     def set_derived(self, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
         with self._db.write() as session:
-            trial_table.set_derived(session, trial_id, metrics, tags)
+            comparison_table.set_derived(session, trial_id, metrics, tags)
 
     # --- events
     def add_events(self, events: Sequence[FarmEvent]) -> None:

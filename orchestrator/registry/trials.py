@@ -8,8 +8,8 @@ from typing import Any, cast
 from sqlalchemy import Select, func, insert, select, update
 from sqlalchemy.orm import Session, undefer
 
+from orchestrator.comparison import streamed
 from orchestrator.entities import FarmEvent, Sweep, Trial, TrialSpec, TrialState
-from orchestrator.errors import RegistryError
 from orchestrator.registry import events, rows, rules, sweeps
 from orchestrator.registry.contract import Submission
 from orchestrator.registry.models import AttemptRow, LinkRow, ResultRow, TrialRow
@@ -62,7 +62,9 @@ def _queued(spec: TrialSpec) -> dict[str, Any]:
         "queue": rules.queue_of(spec),
         "repeat": spec.repeat,
         "reference_key": spec.labels.get("reference_key"),
+        "baseline_key": spec.labels.get("baseline_key"),
         "strategy": spec.labels.get("strategy"),
+        "streamed": streamed(spec.labels),
         "labels": spec.labels,
         "config": spec.config,
         "job": spec.job,
@@ -123,40 +125,25 @@ def _submitted(session: Session, sweep_id: str, groups: dict[str, list[str]], or
 
 
 def of_sweep(session: Session, sweep_id: str) -> list[Trial]:
-    query = _whole().join(LinkRow, LinkRow.trial_id == TrialRow.trial_id)
+    query = whole().join(LinkRow, LinkRow.trial_id == TrialRow.trial_id)
     found = session.execute(query.where(LinkRow.sweep_id == sweep_id).order_by(LinkRow.position))
-    return [_with_result(t, r) for t, r in found]
+    return [with_result(t, r) for t, r in found]
 
 
 def one(session: Session, trial_id: str) -> Trial:
-    found = session.execute(_whole().where(TrialRow.trial_id == trial_id)).first()
+    found = session.execute(whole().where(TrialRow.trial_id == trial_id)).first()
     if found is None:
         raise rules.unknown("trial", trial_id, [])
-    return _with_result(*found)
+    return with_result(*found)
 
 
-def _with_result(row: TrialRow, result: ResultRow | None) -> Trial:
+def with_result(row: TrialRow, result: ResultRow | None) -> Trial:
     """A trial that runs again has none, whatever is kept of before."""
     return rows.trial(row, row.job, result.result if result and row.state == TrialState.DONE else None)
 
 
-def related(session: Session, reference_key: str, strategy: str | None) -> list[Trial]:
-    query = _whole().where(TrialRow.reference_key == reference_key, TrialRow.state == TrialState.DONE)
-    if strategy is not None:
-        query = query.where(TrialRow.strategy == strategy)
-    return _listed(session, query)
-
-
-def underived(session: Session, limit: int) -> list[Trial]:
-    return _listed(session, _whole().where(TrialRow.derived.is_(False)).limit(limit))
-
-
-def _listed(session: Session, query: Select[TrialRow, ResultRow | None]) -> list[Trial]:
-    found = session.execute(query.order_by(TrialRow.seq))
-    return [_with_result(t, r) for t, r in found]
-
-
-def _whole() -> Select[TrialRow, ResultRow | None]:
+def whole() -> Select[TrialRow, ResultRow | None]:
+    """What `with_result` takes."""
     joined = select(TrialRow, ResultRow).outerjoin(ResultRow, ResultRow.trial_id == TrialRow.trial_id)
     return cast("Select[TrialRow, ResultRow | None]", joined.options(undefer(TrialRow.job)))
 
@@ -191,19 +178,6 @@ def set_reasons(session: Session, reasons: dict[str, str]) -> None:
     for trial_id, reason in reasons.items():
         still = (TrialRow.trial_id == trial_id) & (TrialRow.state == TrialState.WAITING)
         session.execute(update(TrialRow).where(still).values(reason=reason))
-
-
-def set_derived(session: Session, trial_id: str, metrics: dict[str, float], tags: dict[str, str]) -> None:
-    trial, row = one(session, trial_id), session.get(ResultRow, trial_id)
-    if row is None or trial.state is not TrialState.DONE:
-        raise RegistryError(f"trial {trial_id} is {trial.state}: only a done trial has a result to add to")
-    session.execute(update(TrialRow).where(TrialRow.trial_id == trial_id).values(derived=True))
-    if (merged := rules.with_derived(row.result, metrics, tags)) is None:
-        return
-    row.result = merged
-    events.append(session, [FarmEvent("trial_derived", trial_id=trial_id, data={"tags": tags})])
-    owners = [s.sweep_id for s in sweeps.linking(session, trial_id)]
-    events.owe(session, "trial", owners, trial_id, {"state": TrialState.DONE.value})
 
 
 def rounds(session: Session, trial_id: str) -> str:

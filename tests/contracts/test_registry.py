@@ -276,23 +276,68 @@ def test_reasons_are_kept_while_a_trial_waits(registry: Registry) -> None:
     assert registry.trial("t1").reason == ""
 
 
-def test_related_are_the_done_trials_of_one_reference(registry: Registry) -> None:
-    registry.submit(Sweep("id-s", "s"), [farm.trial("t1"), farm.trial("t2"), farm.trial("t3", reference="other")])
-    for trial_id in ("t1", "t3"):
-        farm.finish(registry, trial_id)
-    found = registry.related("ref")
-    assert [t.spec.trial_id for t in found] == ["t1"]
-    assert found[0].result is not None
+def compared_with(registry: Registry, trial_id: str) -> list[str]:
+    return [t.spec.trial_id for t in registry.baselines(registry.trial(trial_id))]
 
 
-def test_related_can_be_asked_by_strategy(registry: Registry) -> None:
-    plain = farm.trial("t1")
-    plain = dataclasses.replace(plain, labels={**plain.labels, "strategy": "autoregressive"})
-    registry.submit(Sweep("id-s", "s"), [plain, farm.trial("t2")])
-    for trial_id in ("t2", "t1"):
+def test_baselines_are_those_of_the_key_and_the_plainest_of_the_text(registry: Registry) -> None:
+    specs = [
+        farm.variant("chain", "b1"),
+        farm.variant("plain-b1", "b1", strategy="autoregressive"),
+        farm.variant("read-b1", "b1", strategy="autoregressive"),
+        farm.variant("late", "b9", strategy="autoregressive", storage="resident", repeat=5),
+        farm.variant("first", "b2", strategy="autoregressive", storage="resident", repeat=1),
+        farm.variant("other-text", "b3", strategy="autoregressive", storage="resident", reference="other"),
+        farm.variant("waits", "b1", strategy="autoregressive", storage="resident"),
+    ]
+    registry.submit(Sweep("id-s", "s"), specs)
+    for spec in specs[:-1]:
+        farm.finish(registry, spec.trial_id)
+    assert compared_with(registry, "chain") == ["plain-b1", "read-b1", "first"]
+    assert compared_with(registry, "first") == ["first"]
+    assert all(t.result is not None for t in registry.baselines(registry.trial("chain")))
+
+
+def test_baselines_are_of_the_phone_that_a_trial_ran_on(registry: Registry) -> None:
+    registry.put_device(farm.phone("pixel8"))
+    specs = [farm.variant(f"{s}-{p}", "b", strategy=s, device=None) for s in ("chain", "autoregressive") for p in "op"]
+    registry.submit(Sweep("id-s", "s"), specs)
+    for spec in specs:
+        phone = PHONE if spec.trial_id.endswith("o") else "pixel8"
+        attempt = farm.run(registry, spec.trial_id, phone)
+        registry.finish_attempt(attempt, farm.done(attempt), TrialState.DONE, charged=False)
+    assert compared_with(registry, "chain-o") == ["autoregressive-o"]
+    assert registry.compare_again(registry.trial("autoregressive-p")) == 0  # nothing was compared before
+
+
+def test_a_baseline_lets_those_be_compared_again_that_it_may_complete(registry: Registry) -> None:
+    baseline = partial(farm.variant, strategy="autoregressive")
+    specs = [
+        farm.variant("chain-1", "b1"),
+        farm.variant("chain-2", "b2"),
+        farm.variant("other-text", "b1", reference="other"),
+        farm.variant("waits", "b1"),
+        baseline("first", "b1"),
+        baseline("second", "b2", repeat=1),
+        baseline("resident", "b3", storage="resident", repeat=7),
+    ]
+    registry.submit(Sweep("id-s", "s"), specs)
+
+    def ends(trial_id: str) -> set[str]:
         farm.finish(registry, trial_id)
-    assert [t.spec.trial_id for t in registry.related("ref")] == ["t1", "t2"]
-    assert [t.spec.trial_id for t in registry.related("ref", "autoregressive")] == ["t1"]
+        registry.set_derived(trial_id, {}, {})
+        registry.compare_again(registry.trial(trial_id))
+        found = {t.spec.trial_id for t in registry.underived(99)}
+        for other in found:
+            registry.set_derived(other, {}, {})
+        return found
+
+    for trial_id in ("chain-1", "chain-2", "other-text"):
+        farm.finish(registry, trial_id)
+        registry.set_derived(trial_id, {}, {})
+    assert ends("first") == {"chain-1", "chain-2"}
+    assert ends("second") == {"chain-2"}
+    assert ends("resident") == {"chain-1", "chain-2", "first", "second"}
 
 
 def test_a_done_trial_is_underived_until_it_was_compared(registry: Registry) -> None:

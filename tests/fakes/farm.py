@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.entities import (
@@ -54,6 +55,22 @@ def trial(trial_id: str, device: str | None = PHONE, reference: str = "ref", **c
         job={"trial_id": trial_id, "attempt_id": ""},
         labels={"reference_key": reference, "strategy": "chain"},
     )
+
+
+def variant(
+    trial_id: str,
+    baseline: str,
+    *,
+    strategy: str = "chain",
+    storage: str = "flash",
+    repeat: int = 0,
+    device: str | None = PHONE,
+    reference: str = "ref",
+) -> TrialSpec:
+    """A trial with all labels that comparisons go by."""
+    made = trial(trial_id, device, reference)
+    labels = {**made.labels, "baseline_key": baseline, "strategy": strategy, "storage": storage}
+    return replace(made, repeat=repeat, labels=labels)
 
 
 def done(attempt: Attempt, **metrics: float) -> AttemptOutcome:

@@ -33,7 +33,7 @@ def ran(name: str = "two-phones") -> tuple[MemoryRegistry, Sweep]:
     farms.fail(registry, failed, "no space left on /data")
     for trial in registry.trials(sweep.sweep_id):
         if trial.result:
-            derived = compare(trial, registry.related(trial.spec.labels["reference_key"]))
+            derived = compare(trial, registry.baselines(trial))
             registry.set_derived(trial.spec.trial_id, *derived)
     return registry, sweep
 

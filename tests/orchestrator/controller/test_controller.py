@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from orchestrator.controller import Controller, Timing, disk
+from orchestrator.controller import Controller, Timing, comparing, disk
 from orchestrator.controller import loop as controller_loop
 from orchestrator.controller.asking import Asking
 from orchestrator.entities import (
@@ -572,6 +572,29 @@ def test_a_comparison_cut_short_is_made_up_for() -> None:
     bench.registry.finish_attempt(attempt, AttemptOutcome(attempt.attempt_id, result), TrialState.DONE, charged=False)
     bench.run()  # the controller before died between the result and the comparison
     assert (bench.registry.trial("plain").result or {})["metrics"]["speedup_over_autoregressive"] == 1.0
+
+
+def test_many_comparisons_hold_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    specs = [trials.spec(f"c{i}") for i in range(3 * comparing.AT_ONCE)]
+    baseline = trials.spec("plain", strategy="autoregressive")
+    bench.registry.submit(Sweep("s", "s"), [*specs, baseline])
+    for spec in (*specs, baseline):
+        attempt = bench.registry.start_attempt(spec.trial_id, str(spec.device), "gone", 60)
+        outcome = AttemptOutcome(attempt.attempt_id, trials.result(spec.trial_id, [trials.request([1])]))
+        bench.registry.finish_attempt(attempt, outcome, TrialState.DONE, charged=False)
+    asked: list[str] = []
+    original = Asking.call
+
+    async def noted(self: Asking, function: Callable[..., Any], *args: Any) -> Any:
+        asked.append(getattr(function, "__name__", "?"))
+        return await original(self, function, *args)
+
+    monkeypatch.setattr(Asking, "call", noted)
+    bench.run()
+    assert bench.registry.underived(1) == []
+    between = [asked[i + 1] for i, name in enumerate(asked[:-1]) if name == "compare_new"]
+    assert "compare_new" not in between  # a look at everything else after each few
 
 
 def test_an_idle_controller_asks_for_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,10 @@ FINISHED = 4000
 
 # As many finished trials as make a planner prefer its indexes; copies of one that really ran.
 COPIES = (
-    "INSERT INTO trials (trial_id, state, device, queue, repeat, reference_key, strategy, attempts, earlier_attempts, "
-    "charged_failures, reason, derived, labels, config, job) SELECT 'old' || n, state, device, queue, repeat, "
-    "'old' || n, strategy, 1, 0, 0, '', derived, labels, config, job FROM trials, numbers WHERE trial_id = 't0'",
+    "INSERT INTO trials (trial_id, state, device, queue, repeat, reference_key, baseline_key, strategy, streamed, "
+    "last_device, attempts, earlier_attempts, charged_failures, reason, derived, labels, config, job) "
+    "SELECT 'old' || n, state, device, queue, n, reference_key, 'old' || n, strategy, streamed, last_device, 1, 0, 0, "
+    "'', derived, labels, config, job FROM trials, numbers WHERE trial_id = 't0'",
     "INSERT INTO sweep_trials SELECT 'id-old', 'old' || n, n FROM numbers",
     "INSERT INTO attempts SELECT 'old' || n, 'old' || n, 1, device, token, owner, state, started_at, ended_at - 9, "
     "failure_kind, failure_message, log_tail, charged, cancel_requested, wall_s, connection_losses "
@@ -45,7 +46,8 @@ def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlRegi
     with closing(open_registry(url)) as made:
         assert isinstance(made, SqlRegistry)
         made.put_device(farm.phone())
-        farm.submit(made, *(f"t{i}" for i in range(9)))
+        baseline = farm.variant("t0", "b0", strategy="autoregressive", repeat=FINISHED + 1)
+        made.submit(Sweep("id-s", "s"), [baseline, *(farm.trial(f"t{i}") for i in range(1, 9))])
         farm.finish(made, "t0")
         made.submit(Sweep("id-old", "old"), [])
         _age(made)
@@ -73,7 +75,8 @@ def test_the_hot_path_never_walks_over_finished_trials(registry: SqlRegistry) ->
         "start": lambda: farm.run(registry, "t2"),
         "adopt": lambda: registry.adopt(registry.running()[0].attempt_id, "me", 60),
         "underived": lambda: registry.underived(5),
-        "related": lambda: registry.related("ref", "autoregressive"),
+        "baselines": lambda: registry.baselines(registry.trial("t0")),
+        "compare again": lambda: registry.compare_again(registry.trial("t0")),
         "derived": lambda: registry.set_derived("t1", {"m": 1.0}, {}),
         "recent": lambda: registry.recent_attempts(PHONE, 5),
         "news": lambda: registry.events(last),
@@ -89,16 +92,31 @@ def test_the_hot_path_never_walks_over_finished_trials(registry: SqlRegistry) ->
     assert {name: walks for name, ask in hot.items() if (walks := walked(registry, ask))} == {}
 
 
+def test_a_trial_has_few_baselines_however_many_there_are(registry: SqlRegistry) -> None:
+    trial = registry.trial("t0")
+    assert [t.spec.trial_id for t in registry.baselines(trial)] == ["t0", "old1"]
+    assert registry.compare_again(trial) == 0
+    assert steps(registry, lambda: registry.baselines(trial)) == []
+    assert steps(registry, lambda: registry.compare_again(trial)) == []
+
+
 def test_a_question_that_does_walk_is_seen(registry: SqlRegistry) -> None:
     def ask() -> None:
         with registry._db.read() as session:
             session.connection().exec_driver_sql("SELECT count(*) FROM results WHERE rounds = 'x'")
+            session.connection().exec_driver_sql("SELECT trial_id FROM results ORDER BY rounds")
 
-    assert walked(registry, ask) == ["results"]
+    assert walked(registry, ask) == ["results", "results"]
+    assert "sort" in steps(registry, ask)
 
 
 def walked(registry: SqlRegistry, ask: Callable[[], object]) -> list[str]:
     """Growing tables that the statements behind one call read from end to end."""
+    return [step for step in steps(registry, ask) if step in GROWING]
+
+
+def steps(registry: SqlRegistry, ask: Callable[[], object]) -> list[str]:
+    """What grows with what is there, of the statements behind one call: tables read from end to end, and sorts."""
     statements: list[tuple[str, Any]] = []
     engine = registry._db.engine
 
@@ -111,17 +129,19 @@ def walked(registry: SqlRegistry, ask: Callable[[], object]) -> list[str]:
     planned = [(s, p) for s, p in statements if s.startswith(("SELECT", "UPDATE", "DELETE")) and "advisory" not in s]
     with registry._db.read() as session:
         connection = session.connection()
-        explain = _sqlite_walks if connection.dialect.name == "sqlite" else _postgresql_walks
-        return [table for s, p in planned for table in explain(connection, s, p) if table in GROWING]
+        explain = _sqlite_steps if connection.dialect.name == "sqlite" else _postgresql_steps
+        return [step for s, p in planned for step in explain(connection, s, p)]
 
 
-def _sqlite_walks(connection: Any, statement: str, parameters: Any) -> Iterator[str]:
+def _sqlite_steps(connection: Any, statement: str, parameters: Any) -> Iterator[str]:
     for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters):
         if row[3].startswith("SCAN "):  # of an index, too
             yield row[3].split()[1]
+        if row[3].startswith("USE TEMP B-TREE"):
+            yield "sort"
 
 
-def _postgresql_walks(connection: Any, statement: str, parameters: Any) -> Iterator[str]:
+def _postgresql_steps(connection: Any, statement: str, parameters: Any) -> Iterator[str]:
     plan = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {statement}", parameters).scalar()
     nodes = [(json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]]
     while nodes:
@@ -129,3 +149,5 @@ def _postgresql_walks(connection: Any, statement: str, parameters: Any) -> Itera
         nodes += node.get("Plans", [])
         if node["Node Type"] == "Seq Scan":
             yield node["Relation Name"]
+        if node["Node Type"] == "Sort":
+            yield "sort"

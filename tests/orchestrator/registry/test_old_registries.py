@@ -13,10 +13,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import select
 
 from orchestrator.entities import DeviceState, FarmEvent, TrialState
 from orchestrator.errors import RegistryError
 from orchestrator.registry.migrations import HEAD
+from orchestrator.registry.models import TrialRow
 from orchestrator.registry.sql import SqlRegistry, open_registry
 from tests.fakes import farm
 from tests.fakes.farm import PHONE
@@ -81,6 +83,16 @@ def test_work_goes_on(registry: SqlRegistry) -> None:
     farm.finish(registry, "waiting")
     assert farm.submit(registry, "failed", "running", sweep="friday").queued == ("failed", "running")
     assert registry.reserve(PHONE, "me", 60.0).device == PHONE
+
+
+def test_baselines_are_found_as_they_would_be_had_they_run_now(registry: SqlRegistry) -> None:
+    done = registry.trial("done")
+    labels = done.spec.labels
+    is_baseline = labels["strategy"] == "autoregressive"  # in dumps from 0005 on
+    assert [t.spec.trial_id for t in registry.baselines(done)] == (["done"] if is_baseline else [])
+    query = select(TrialRow.baseline_key, TrialRow.streamed).where(TrialRow.trial_id == "done")
+    with registry._db.read() as session:
+        assert session.execute(query).one() == (labels.get("baseline_key"), labels.get("storage") != "resident")
 
 
 def test_events_cannot_be_changed(registry: SqlRegistry) -> None:
