@@ -1,4 +1,4 @@
-"""The agent's command line. Standard output carries JSON or nothing."""
+"""The agent's command line. Standard output carries JSON or nothing; of `sums` the lines of sha256sum."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-USAGE = "usage: agent run JOB_DIR | probe [DIR] | flash DIR | stop JOB_DIR"
+USAGE = "usage: agent run JOB_DIR | probe [DIR] | flash DIR | stop JOB_DIR | sums <NAMES"
 BAD_USAGE = 2
 # Threads that spin at ggml's barriers take the cores from the flash reader and whoever else runs; on a busy machine a
 # pass took 10 to 80 times longer. OpenMP reads this when it is loaded, so it must stand before the first import.
@@ -35,6 +35,12 @@ def main(arguments: list[str]) -> int:
             from device_agent.stop import stop
 
             stop(Path(folder))
+            return 0
+        case ["sums"]:
+            from device_agent.sums import sums
+
+            for line in sums(line.removesuffix("\n") for line in sys.stdin):
+                print(line, flush=True)
             return 0
     print(f"{USAGE} (the folder must exist)", file=sys.stderr)
     return BAD_USAGE

@@ -10,7 +10,8 @@ from __future__ import annotations
 from orchestrator.entities import FailureKind
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
-from orchestrator.farm.provisioning import NO_ROOM, free_bytes
+from orchestrator.farm.delivery import NO_ROOM
+from orchestrator.farm.provisioning import free_bytes
 
 COMMAND_S = 20.0
 FULL = 1 << 20  # bytes: with less than that left a phone is full

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
 from orchestrator.farm.agent_end import SIGNS
-from orchestrator.farm.provisioning import full_disk_named, run
+from orchestrator.farm.delivery import full_disk_named
+from orchestrator.farm.provisioning import run
 
 COMMAND_S = 20.0
 STOP_S = 45.0

@@ -1,28 +1,23 @@
 """Bring parcels onto a phone, chunk by chunk, so that a push that was cut goes on at the first missing chunk.
 
-A chunk is pushed beside its place and moved there after the phone's own sha256 agreed. A file `verified` marks a parcel
-that was complete; with it and the right sizes the parcel costs nothing but its part of one listing. Without it chunks
-that lie there already are hashed once more, since nobody vouches for them.
+A file `verified` marks a parcel of which the phone hashed every chunk; with it and the right sizes the parcel costs
+nothing but its part of one listing. Without it chunks that lie there already are hashed, since nobody vouches for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from orchestrator.errors import CommandFailed, PhoneDiskFull, ProvisioningFailed
+from orchestrator.errors import CommandFailed, PhoneDiskFull
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
-from orchestrator.farm.parcel import Parcel, ParcelFile, check_content, check_size
+from orchestrator.farm.delivery import FREE_SOME, SHELLS_OWN, deliver, full_disk_named
+from orchestrator.farm.parcel import Parcel, ParcelFile
 
 LIST_S = 30.0
-SLOWEST_PUSH = 1_000_000  # bytes/s: slower than that is a broken link
-SLOWEST_HASH = 20_000_000  # bytes/s
 RESERVE = 64_000_000  # bytes that a job may write beside the packs
-PUSHES = 3  # of one chunk that arrives damaged
-NO_ROOM = ("No space left", "Disk quota exceeded", "File too large")  # the storage, a quota or a limit takes no more
-FREE_SOME = "Free some space on the phone, e.g. of packs that nobody needs: lever phones gc"
 
 Report = Callable[[int, int], None]
 """Bytes that are on the phone, and bytes in all."""
@@ -48,16 +43,19 @@ def provision(phone: Transport, root: str, parcels: Sequence[Parcel], report: Re
     Raises PhoneDiskFull before anything is pushed, ProvisioningFailed, ModelError for a file that is damaged
     on this host, PhoneUnreachable (call again: it goes on)."""
     holdings, free = listing(phone, root, parcels)
-    wanted = [
-        (parcel, holding) for parcel, holding in zip(parcels, holdings, strict=True) if not holding.complete(parcel)
+    missing = [
+        sum(file.nbytes for file in holding.missing(parcel)) for parcel, holding in zip(parcels, holdings, strict=True)
     ]
-    missing = sum(file.nbytes for parcel, holding in wanted for file in holding.missing(parcel))
-    _check_space(missing, free, root)
+    _check_space(sum(missing), free, root)
     total = sum(parcel.nbytes for parcel in parcels)
-    done = total - missing
+    done = total - sum(missing)
     report(done, total)
-    for parcel, holding in wanted:
-        done = _complete(phone, f"{root}/{parcel.path}", parcel, holding, done, lambda sent: report(sent, total))
+    for parcel, holding, nbytes in zip(parcels, holdings, missing, strict=True):
+        if not holding.complete(parcel):
+            others = done - (parcel.nbytes - nbytes)
+            hasher = SHELLS_OWN if parcel.kind == "runtime" else _hasher(root, parcels)
+            _complete(phone, root, parcel, holding, hasher, partial(_counted, report, others, total))
+            done += nbytes
 
 
 def listing(phone: Transport, root: str, parcels: Sequence[Parcel]) -> tuple[list[Holding], int]:
@@ -100,17 +98,6 @@ def run(phone: Transport, command: str, timeout_s: float) -> str:
         )
 
 
-@contextmanager
-def full_disk_named() -> Iterator[None]:
-    """Raises PhoneDiskFull for what the phone refused for want of room."""
-    try:
-        yield
-    except CommandFailed as error:
-        if any(words in error.message for words in NO_ROOM):
-            raise PhoneDiskFull(f"the phone's storage is full: {error.message}", FREE_SOME) from error
-        raise
-
-
 def _holding(section: str) -> Holding:
     sizes, verified = {}, False
     for line in section.splitlines()[1:]:
@@ -131,51 +118,21 @@ def _check_space(missing: int, free: int, root: str) -> None:
         )
 
 
+def _hasher(root: str, parcels: Sequence[Parcel]) -> str:
+    """The agent of a runtime that is there: its Python hashes at the processor's speed on every phone."""
+    runtime = next((parcel for parcel in parcels if parcel.kind == "runtime"), None)
+    return f"sh {quote(f'{root}/{runtime.path}/agent')} sums" if runtime else SHELLS_OWN
+
+
 def _complete(
-    phone: Transport, folder: str, parcel: Parcel, holding: Holding, done: int, report: Callable[[int], None]
-) -> int:
-    missing = set(holding.missing(parcel))
-    suspects = [file for file in parcel.files if file not in missing]
-    damaged = [] if not suspects else _damaged(phone, folder, suspects)
-    done -= sum(file.nbytes for file in damaged)
-    for file in parcel.files:
-        if file in missing or file in damaged:
-            _push(phone, parcel, file, folder, done, report)
-            done += file.nbytes
-            report(done)
-    run(phone, f"cd {quote(folder)} && rm -f ./*.part && echo {parcel.hash} >verified", LIST_S)
-    return done
-
-
-def _damaged(phone: Transport, folder: str, files: Sequence[ParcelFile]) -> list[ParcelFile]:
-    names = " ".join(quote(file.name) for file in files)
-    timeout_s = LIST_S + sum(file.nbytes for file in files) / SLOWEST_HASH
-    output = run(phone, f"cd {quote(folder)} && sha256sum {names}", timeout_s)
-    sums = {line[64:].strip().removeprefix("*"): line[:64] for line in output.splitlines()}
-    return [file for file in files if sums.get(file.name) != file.sha256]
-
-
-def _push(
-    phone: Transport, parcel: Parcel, file: ParcelFile, folder: str, done: int, report: Callable[[int], None]
+    phone: Transport, root: str, parcel: Parcel, holding: Holding, hasher: str, report: Callable[[int], None]
 ) -> None:
-    part = f"{file.name}.part"
-    check = (
-        f"cd {quote(folder)} && case $(sha256sum {quote(part)}) in {file.sha256}*) "
-        f"mv -f {quote(part)} {quote(file.name)};; *) rm -f {quote(part)}; exit 3;; esac"
-    )
-    check_size(parcel, file)
-    for _ in range(PUSHES):
-        with full_disk_named():
-            phone.push(
-                parcel.folder / file.name,
-                f"{folder}/{part}",
-                LIST_S + file.nbytes / SLOWEST_PUSH,
-                lambda sent: report(done + min(sent, file.nbytes)),
-            )
-        if phone.shell(check, LIST_S + file.nbytes / SLOWEST_HASH).exit_code == 0:
-            return
-        check_content(parcel, file)  # else the phone is blamed for what it was sent
-    raise ProvisioningFailed(
-        f"{parcel.path}/{file.name} arrived damaged {PUSHES} times, and is intact on this host",
-        "Try another cable or port; the phone's storage may be failing.",
-    )
+    folder = f"{root}/{parcel.path}"
+    if holding.verified:  # and yet files are missing: cut in the middle of the next push, it must not count
+        forget_verified(phone, root, [parcel])
+    deliver(phone, folder, parcel, holding.missing(parcel), hasher, report)
+    run(phone, f"echo {parcel.hash} >{quote(folder)}/verified", LIST_S)
+
+
+def _counted(report: Report, others: int, total: int, there: int) -> None:
+    report(others + there, total)

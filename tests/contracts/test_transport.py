@@ -78,6 +78,21 @@ def test_one_connection_serves_operation_after_operation(transport: Transport) -
     assert [transport.shell(f"echo {i}", 10).stdout for i in range(20)] == [f"{i}\n" for i in range(20)]
 
 
+def test_a_begun_command_runs_while_others_come_and_go(transport: Transport, tmp_path: Path) -> None:
+    pushed = tmp_path / "pushed"
+    pushed.write_bytes(os.urandom(3_000_000))
+    begun = transport.begin(f"echo begun; while read -r name && [ $name ]; do wc -c <{TMP}/$name; done; exit 5", 10)
+    transport.push(pushed, f"{TMP}/beside", 20)
+    begun.write(b"beside\n", 10)
+    assert transport.shell("echo meanwhile", 10).stdout == "meanwhile\n"
+    begun.write(b"besi", 10)
+    begun.write(b"de\n\n", 10)
+    result = begun.result(10)
+    assert (result.exit_code, result.stdout.split()) == (5, ["begun", "3000000", "3000000"])
+    begun.close()
+    assert transport.shell("echo alive", 10).stdout == "alive\n"
+
+
 @pytest.mark.parametrize("size", [0, 1, 4096, 65535, 65536, 65537, 3 * 1048576 + 17, 20 * 1000 * 1000])
 def test_push_and_pull_any_size(transport: Transport, tmp_path: Path, phone: AdbPhone, size: int) -> None:
     source, target = tmp_path / "source", tmp_path / "new folder" / "target"

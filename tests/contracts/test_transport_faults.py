@@ -54,6 +54,27 @@ def test_push_onto_a_folder_fails_and_the_connection_lives(transport: Transport,
     assert transport.shell("echo alive", 10).stdout == "alive\n"
 
 
+def test_a_begun_command_may_be_given_up(transport: Transport) -> None:
+    transport.begin("echo begun; sleep 600", 10).close()
+    assert transport.shell("echo alive", 10).stdout == "alive\n"
+
+
+def test_a_begun_command_that_ended_meanwhile_is_closed_at_once(transport: Transport) -> None:
+    begun = transport.begin("echo done", 10)
+    assert begun.result(10).stdout == "done\n"
+    assert transport.shell("sleep 0.2; echo meanwhile", 10).stdout == "meanwhile\n"  # the stream's end arrives here
+    started = time.monotonic()
+    begun.close()
+    assert time.monotonic() - started < 5
+
+
+def test_a_begun_command_is_not_waited_for_endlessly(transport: Transport) -> None:
+    begun = transport.begin("echo begun; sleep 600", 10)
+    with pytest.raises(PhoneUnreachable, match=r"running .echo begun; sleep 600. did not end within 0\.3 s"):
+        begun.result(0.3)
+    begun.close()
+
+
 def test_endless_output_is_stopped(transport: Transport) -> None:
     with pytest.raises(CommandFailed, match="64 MiB"):
         transport.shell("cat /dev/zero", 60)

@@ -1,13 +1,14 @@
 #!/bin/sh
-# fetch.sh DIR: Debian 13's adbd, adb and Android's userland (mksh, toybox), with all that they need, unpacked in
-# DIR/root; DIR/adb runs its adb. Comes through an apt configuration of its own from the mirror that this machine uses;
+# fetch.sh DIR: Debian 13's adbd, adb and Android's userland (mksh, toybox), and a Python as a runtime bundle has one, with
+# all that they need, unpacked in DIR/root; DIR/adb runs its adb. Comes through an apt configuration of its own from the mirror that this machine uses;
 # nothing is installed. Run again it does nothing.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
-[ -e "$dir/ready" ] && exit
-rm -rf "$dir/apt" "$dir/root"
+packages="adbd adb mksh toybox python3"
+[ "$(cat "$dir/ready" 2>/dev/null)" = "$packages" ] && exit
+rm -rf "$dir/ready" "$dir/apt" "$dir/root"
 mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" "$dir/root"
 
 mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | grep -v -- '-security' | head -1; }
@@ -28,7 +29,7 @@ APT::Sandbox::User "root";
 END
 export APT_CONFIG="$dir/apt/apt.conf"
 apt-get update -qq
-apt-get install -qq -y --no-install-recommends --download-only adbd adb mksh toybox >/dev/null
+apt-get install -qq -y --no-install-recommends --download-only $packages >/dev/null
 for package in "$dir"/apt/cache/archives/*.deb; do dpkg -x "$package" "$dir/root"; done
 
 cd "$dir/root"
@@ -52,4 +53,4 @@ exec $dir/root/$loader --library-path $dir/root/$libraries:$dir/root/$libraries/
 END
 chmod +x "$dir/adb"
 rm -rf "$dir/apt"
-touch "$dir/ready"
+echo "$packages" >"$dir/ready"

@@ -11,5 +11,5 @@ for device in null zero full random urandom tty; do mount --bind "/dev/$device" 
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$ROOT/dev/pts"
 exec chroot --userspec=2000:2000 "$ROOT" /bin/env -i PATH=/usr/bin HOME=/data/local/tmp TMPDIR=/data/local/tmp \
   LD_PRELOAD=/usr/lib/shim.so ADBD_ADDRESS="$ADDRESS" PROP_service_adb_listen_addrs="tcp:$PORT" \
-  PROP_ro_product_name=debian PROP_ro_product_model=Debian13 PROP_ro_product_device=adbd /usr/sbin/adbd
+  PROP_ro_product_name=debian PROP_ro_product_model=Debian13 PROP_ro_product_device=adbd LEVER_HOST_PYTHON=/usr/bin/python3 /usr/sbin/adbd
 '

@@ -174,6 +174,15 @@ def test_probe_says_what_this_machine_has(tmp_path: Path) -> None:
     assert {"python", "numpy", "ggml", "engine_version"} <= set(facts)
 
 
+def test_sums_are_those_of_sha256sum(tmp_path: Path) -> None:
+    names = ["a file.bin", "-b", "missing"]
+    for name in names[:2]:
+        (tmp_path / name).write_bytes(os.urandom(100_000))
+    said = "".join(f"{name}\n" for name in [*names, "", names[0]])
+    done = subprocess.run([*AGENT, "sums"], input=said, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == subprocess.check_output(["sha256sum", "--", *names[:2]], text=True, cwd=tmp_path)
+
+
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["run", "/nowhere"]])
 def test_bad_usage(arguments: list[str]) -> None:
     done = subprocess.run([*AGENT, *arguments], capture_output=True, text=True, check=False)

@@ -68,16 +68,20 @@ class DebianAdb:
         return {f"ro.product.{key}": value for key, value in words.items()} | {"features": ",".join(features)}
 
     def shell(self, command: str, timeout_s: float) -> ShellResult:
-        """Its own exit code is not looked at: of some versions it is 0 when the phone dies."""
+        begun = self.begin(f"sh -c {quote(command)} </dev/null", timeout_s)
+        try:
+            return begun.result(timeout_s)
+        finally:
+            begun.close()
+
+    def begin(self, command: str, timeout_s: float) -> Begun:
+        if not self._connected:
+            raise PhoneUnreachable(f"wireless:{self._endpoint}: not connected")
         nonce = secrets.token_hex(8)
-        line = f"sh -c {quote(command)} </dev/null 2>&1; echo {nonce}:$?"
-        output = self._adb(timeout_s, "-s", self._endpoint, "shell", "-T", line).stdout
-        found = re.search(rb"%s:(\d+)\n" % nonce.encode(), output)
-        if not found:
-            raise PhoneUnreachable(f"wireless:{self._endpoint}: {command!r} did not end")
-        if found.start() > 1 << 26:
-            raise CommandFailed("more than 64 MiB of output")
-        return ShellResult(int(found[1]), output[: found.start()].decode("utf-8", "replace"))
+        line = f"sh -c {quote(command)} 2>&1; echo {nonce}:$?"
+        words = [self._binary, "-P", self._port, "-s", self._endpoint, "shell", "-T", line]
+        process = subprocess.Popen(words, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return Begun(process, nonce, self)
 
     def push(self, local: Path, remote: str, timeout_s: float, progress: Callable[[int], None] | None = None) -> None:
         self._transfer(timeout_s, "push", str(local), remote)
@@ -131,3 +135,32 @@ class DebianAdb:
         except subprocess.TimeoutExpired as error:
             self.close()
             raise PhoneUnreachable(f"{words} did not end within {timeout_s:g} s") from error
+
+
+class Begun:
+    """A command of `adb shell`. Its own exit code is not looked at: of some versions it is 0 when the phone dies."""
+
+    def __init__(self, process: subprocess.Popen[bytes], nonce: str, adb: DebianAdb) -> None:
+        self._process, self._nonce, self._adb = process, nonce, adb
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    def result(self, timeout_s: float) -> ShellResult:
+        try:
+            output, _ = self._process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            self._adb.close()
+            raise PhoneUnreachable(f"a command did not end within {timeout_s:g} s") from error
+        found = re.search(rb"%s:(\d+)\n" % self._nonce.encode(), output)
+        if not found:
+            raise PhoneUnreachable("a command did not end")
+        if found.start() > 1 << 26:
+            raise CommandFailed("more than 64 MiB of output")
+        return ShellResult(int(found[1]), output[: found.start()].decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()

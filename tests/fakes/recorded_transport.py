@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from orchestrator.farm.adb.contract import ShellResult, Transport
+from orchestrator.farm.adb.contract import BegunCommand, ShellResult, Transport
 
 
 class RecordedTransport:
@@ -15,6 +15,7 @@ class RecordedTransport:
         self.inner = inner
         self.operations: list[str] = []
         self.pushed: list[str] = []  # remote paths
+        self.begun: list[str] = []  # commands
 
     def __enter__(self) -> Self:
         return self
@@ -33,6 +34,11 @@ class RecordedTransport:
     def shell(self, command: str, timeout_s: float) -> ShellResult:
         self.operations.append("shell")
         return self.inner.shell(command, timeout_s)
+
+    def begin(self, command: str, timeout_s: float) -> BegunCommand:
+        self.operations.append("begin")
+        self.begun.append(command)
+        return self.inner.begin(command, timeout_s)
 
     def push(self, local: Path, remote: str, timeout_s: float, progress: Callable[[int], None] | None = None) -> None:
         self.operations.append("push")

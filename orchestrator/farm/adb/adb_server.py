@@ -7,17 +7,17 @@ each other. A command counts only if shell protocol 2's exit packet arrived.
 from __future__ import annotations
 
 import struct
-from contextlib import closing, suppress
+from contextlib import suppress
 
-from orchestrator.farm.adb.byte_stream import ByteStream
+from orchestrator.farm.adb.byte_stream import ByteStream, RunningCommand
 from orchestrator.farm.adb.deadline import Deadline
 from orchestrator.farm.adb.faults import DeadlinePassed, KeyNotAllowed, LinkDown, NotAdb
 from orchestrator.farm.adb.server_client import ServerClient
 from orchestrator.farm.adb.server_phones import list_phones
-from orchestrator.farm.adb.stream_transport import StreamTransport, checked_length, inner_shell
+from orchestrator.farm.adb.stream_transport import StreamTransport, checked_length
 
 _SHELL_PACKET = struct.Struct("<BI")  # id, length
-_STDOUT, _STDERR, _EXIT = 1, 2, 3
+_STDIN, _STDOUT, _STDERR, _EXIT = 0, 1, 2, 3
 _CONNECTED = "connected to ", "already connected to "
 _READY = "device"
 _WAITING = "offline", "connecting", "authorizing", "unauthorized"
@@ -34,7 +34,7 @@ class AdbServerTransport(StreamTransport):
         self._connected = False
 
     def connect(self, timeout_s: float) -> None:
-        with self._operation("connecting", timeout_s):
+        with self.operation("connecting", timeout_s):
             try:
                 self._make_ready()
             except DeadlinePassed:
@@ -43,7 +43,7 @@ class AdbServerTransport(StreamTransport):
         self._connected = True
 
     def banner(self) -> dict[str, str]:
-        with self._operation("asking for the banner", _NAMING_S * 5):
+        with self.operation("asking for the banner", _NAMING_S * 5):
             features = self._server.ask(f"host-serial:{self._serial}:features", self._deadline)
             phone = next(phone for phone in list_phones(self._server, self._deadline) if phone.serial == self._serial)
         return {
@@ -62,16 +62,8 @@ class AdbServerTransport(StreamTransport):
             raise LinkDown("not connected")
         return self._server.open(self._serial, service.decode(), self._deadline)
 
-    def _run(self, command: str) -> tuple[int, bytes]:
-        output = bytearray()
-        with closing(self._open(f"shell,v2,raw:{inner_shell(command)}".encode())) as stream:
-            packets = _Packets(stream)
-            while (packet := packets.next())[0] != _EXIT:
-                if packet[0] not in (_STDOUT, _STDERR):
-                    raise NotAdb(f"shell packet {packet[0]}")
-                output += packet[1]
-                checked_length(output)
-        return packet[1][0], bytes(output)
+    def _start(self, command: str) -> RunningCommand:
+        return _PacketCommand(self._open(f"shell,v2,raw:{command}".encode()))
 
     def _make_ready(self) -> None:
         """A connection that is just being lost counts as one for a moment, and is gone in the next: once more, then."""
@@ -111,11 +103,34 @@ class AdbServerTransport(StreamTransport):
                 raise KeyNotAllowed(self._server.key)
 
 
+class _PacketCommand:
+    """RunningCommand (byte_stream.py) that ends with an exit packet."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream, self._packets = stream, _Packets(stream)
+        self.close = stream.close
+
+    def write(self, data: bytes) -> None:
+        self._packets.heard(self._stream.send(_SHELL_PACKET.pack(_STDIN, len(data)) + data))
+
+    def end(self) -> tuple[int, bytes]:
+        output = bytearray()
+        while (packet := self._packets.next())[0] != _EXIT:
+            if packet[0] not in (_STDOUT, _STDERR):
+                raise NotAdb(f"shell packet {packet[0]}")
+            output += packet[1]
+            checked_length(output)
+        return packet[1][0], bytes(output)
+
+
 class _Packets:
     """Shell protocol 2's packets, however the stream cuts them."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream, self._rest = stream, bytearray()
+
+    def heard(self, data: bytes) -> None:
+        self._rest += data
 
     def next(self) -> tuple[int, bytes]:
         kind, length = _SHELL_PACKET.unpack(self._take(_SHELL_PACKET.size))

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 import secrets
 import struct
-from contextlib import closing
 from pathlib import Path
 
 from adb_shell.constants import MESSAGE_FORMAT, MESSAGE_SIZE
 
-from orchestrator.farm.adb.byte_stream import ByteStream
+from orchestrator.farm.adb.byte_stream import ByteStream, RunningCommand
 from orchestrator.farm.adb.faults import DeadlinePassed, KeyNotAllowed
 from orchestrator.farm.adb.keys import load_signer
 from orchestrator.farm.adb.mended_device import MendedDevice
-from orchestrator.farm.adb.stream_transport import StreamTransport, checked_length, inner_shell
+from orchestrator.farm.adb.stream_transport import StreamTransport, checked_length
 from orchestrator.farm.adb.tcp_link import TcpLink
 
 
@@ -35,7 +34,7 @@ class AdbShellTransport(StreamTransport):
     def connect(self, timeout_s: float) -> None:
         signer = load_signer(self._key_path)
         self._key_offered = False
-        with self._operation("connecting", timeout_s):
+        with self.operation("connecting", timeout_s):
             try:
                 self._device.greet(signer, self._on_key_offered)
             except DeadlinePassed as error:
@@ -54,20 +53,31 @@ class AdbShellTransport(StreamTransport):
     def _open(self, service: bytes) -> ByteStream:
         return self._device.open_stream(service)
 
-    def _run(self, command: str) -> tuple[int, bytes]:
+    def _start(self, command: str) -> RunningCommand:
         nonce = secrets.token_hex(8)
-        end = re.compile(rb"%s:(\d+)\r?\n" % nonce.encode())
-        output = bytearray()
-        with closing(self._open(f"exec:{inner_shell(command)}; echo {nonce}:$?".encode())) as stream:
-            while True:
-                piece = stream.receive()
-                output += piece
-                if found := end.search(output, max(0, len(output) - len(piece) - 64)):
-                    return int(found[1]), bytes(output[: found.start()])
-                checked_length(output)
+        return _MarkedCommand(self._open(f"exec:{command}; echo {nonce}:$?".encode()), nonce)
 
     def _on_key_offered(self, _: object) -> None:
         self._key_offered = True
+
+
+class _MarkedCommand:
+    """RunningCommand (byte_stream.py) whose end line carries `nonce`."""
+
+    def __init__(self, stream: ByteStream, nonce: str) -> None:
+        self._stream, self._end = stream, re.compile(rb"%s:(\d+)\r?\n" % nonce.encode())
+        self._output, self._searched = bytearray(), 0
+        self.close = stream.close
+
+    def write(self, data: bytes) -> None:
+        self._output += self._stream.send(data)
+
+    def end(self) -> tuple[int, bytes]:
+        while not (found := self._end.search(self._output, max(0, self._searched - 64))):
+            self._searched = len(self._output)
+            checked_length(self._output)
+            self._output += self._stream.receive()
+        return int(found[1]), bytes(self._output[: found.start()])
 
 
 def _connect_payload(received: bytes) -> bytes:

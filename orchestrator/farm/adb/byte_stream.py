@@ -1,4 +1,4 @@
-"""An open service of a phone: bytes both ways. Raises LinkDown, DeadlinePassed, NotAdb."""
+"""An open service of a phone: bytes both ways; a command that runs in one. Raises LinkDown, DeadlinePassed, NotAdb."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ class ByteStream(Protocol):
 
     def receive(self) -> bytes:
         """The next bytes, at least one; raises LinkDown when the phone closed the stream."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class RunningCommand(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    def end(self) -> tuple[int, bytes]:
+        """Exit code and merged output, once its end is seen."""
         ...
 
     def close(self) -> None: ...

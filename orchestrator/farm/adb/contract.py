@@ -1,8 +1,9 @@
 """What every ADB transport promises; `tests/contracts/` holds all backends to it.
 
-One transport object is one connection and serves one operation at a time: open one per concurrent operation. Every
-operation has a deadline. Failures are PhoneUnreachable (nothing answered, connection lost, deadline passed),
-PhoneUnauthorized (the phone refused our key) or CommandFailed (the phone answered no); library exceptions stop here.
+One transport object is one connection and serves one operation at a time: open one per concurrent operation; only a
+command that was begun runs beside others. Every operation has a deadline. Failures are PhoneUnreachable (nothing
+answered, connection lost, deadline passed), PhoneUnauthorized (the phone refused our key) or CommandFailed (the phone
+answered no); library exceptions stop here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,22 @@ from typing import Protocol, Self
 class ShellResult:
     exit_code: int  # from our nonce-marked end line or the exit packet: a command counts only if its end was seen
     stdout: str
+
+
+class BegunCommand(Protocol):
+    """A shell command that runs on the phone. Its standard input ends when the connection is lost, and at close()."""
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """To its standard input."""
+        ...
+
+    def result(self, timeout_s: float) -> ShellResult:
+        """Waits for its end; once."""
+        ...
+
+    def close(self) -> None:
+        """Whether it ended or not."""
+        ...
 
 
 class Transport(Protocol):
@@ -37,6 +54,10 @@ class Transport(Protocol):
 
     def shell(self, command: str, timeout_s: float) -> ShellResult:
         """Run through the phone's shell; a non-zero exit code is a result, not an error."""
+        ...
+
+    def begin(self, command: str, timeout_s: float) -> BegunCommand:
+        """Start a command that may read its standard input; other operations may come before its result."""
         ...
 
     def push(self, local: Path, remote: str, timeout_s: float, progress: Callable[[int], None] | None = None) -> None:

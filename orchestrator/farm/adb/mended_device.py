@@ -1,7 +1,8 @@
 """adb-shell's device with its faults mended (0.4.4).
 
 Mended: a refused OPEN was waited for until a timeout; the FAIL that a phone sends in the middle of a push was lost, so
-that a full disk looked like a dead cable; checksums were computed in Python although phones of the last ten years need
+that a full disk looked like a dead cable; the end of a stream that arrived while another was read was lost, and waited
+for; checksums were computed in Python although phones of the last ten years need
 none, and pulls copied quadratically (20 to 30 MB/s).
 """
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import Queue
 from typing import Any
 
 from adb_shell import constants, exceptions
 from adb_shell.adb_device import AdbDevice, _AdbIOManager
 from adb_shell.adb_message import AdbMessage, checksum, unpack
 from adb_shell.exceptions import InvalidChecksumError, InvalidCommandError
-from adb_shell.hidden_helpers import _AdbTransactionInfo
+from adb_shell.hidden_helpers import _AdbPacketStore, _AdbTransactionInfo
 
 from orchestrator.farm.adb.faults import DeadlinePassed, LinkDown, NotAdb, Refused, TlsWanted
 from orchestrator.farm.adb.tcp_link import TcpLink
@@ -121,10 +123,22 @@ class DeviceStream:
         return LinkDown("the phone closed the stream in the middle")
 
 
+class _PacketStore(_AdbPacketStore):  # type: ignore[misc]
+    """What arrived for other streams than the one that is read, a CLSE also when it is the first that does."""
+
+    def put(self, arg0: int, arg1: int, cmd: bytes, data: bytes) -> None:
+        self._dict.setdefault(arg1, {}).setdefault(arg0, Queue())
+        super().put(arg0, arg1, cmd, data)
+
+
 class _PacketIo(_AdbIOManager):  # type: ignore[misc]
     """Packets with checksums only for phones that want them: protocol version 0x01000000, Android 8 and older."""
 
     _checksums = False
+
+    def __init__(self, link: TcpLink) -> None:
+        super().__init__(link)
+        self._packet_store = _PacketStore()
 
     def _send(self, msg: Any, _adb_info: Any) -> None:
         version = _VERSION_WITHOUT_CHECKSUMS if msg.command == constants.ID_TO_WIRE[constants.CNXN] else msg.arg0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from orchestrator.errors import CommandFailed, ModelError, PhoneDiskFull, PhoneUnreachable, ProvisioningFailed
 from orchestrator.farm import provisioning
+from orchestrator.farm.adb.contract import Transport
+from orchestrator.farm.bundle import host_python_bundle
 from orchestrator.farm.parcel import Parcel, ParcelFile
 from orchestrator.farm.provisioning import forget_verified, free_bytes, provision
 from tests.fakes.bench import ROOT, Bench
@@ -23,11 +26,18 @@ def ignore(done: int, total: int) -> None: ...
 
 
 class BadCable(RecordedTransport):
-    """Something else arrives than was sent."""
+    """Something else arrives than was sent, in the first so many pushes."""
+
+    def __init__(self, inner: Transport, good_after: int = 1000) -> None:
+        super().__init__(inner)
+        self.good_after = good_after
 
     def push(self, local: Path, remote: str, timeout_s: float, progress: Callable[[int], None] | None = None) -> None:
-        self.pushed.append(remote)
-        self.inner.push_bytes(b"noise", remote, timeout_s)
+        if len(self.pushed) < self.good_after:
+            self.pushed.append(remote)
+            self.inner.push_bytes(bytes(local.stat().st_size), remote, timeout_s)
+        else:
+            super().push(local, remote, timeout_s, progress)
 
 
 @pytest.fixture
@@ -64,7 +74,7 @@ def pushed_again(bench: Bench, pack: Parcel) -> list[str]:
     """Provision over a new connection; names of the files that were pushed."""
     with RecordedTransport(bench.connect()) as phone:
         provision(phone, ROOT, [pack], ignore)
-        return [remote.rsplit("/", 1)[1].removesuffix(".part") for remote in phone.pushed]
+        return [remote.rsplit("/", 1)[1] for remote in phone.pushed]
 
 
 def assert_whole(bench: Bench, pack: Parcel) -> None:
@@ -128,12 +138,61 @@ def test_finds_a_shortened_chunk_of_a_verified_pack(bench: Bench, phone: Recorde
     assert_whole(bench, pack)
 
 
+def test_a_verified_pack_counts_for_nothing_while_it_is_mended(
+    bench: Bench, phone: RecordedTransport, pack: Parcel
+) -> None:
+    provision(phone, ROOT, [pack], ignore)
+    bench.file(f"{pack.path}/layer 0.bin").unlink()
+    with pytest.raises(PhoneUnreachable):
+        provision(phone, ROOT, [pack], cut_at(bench, pack.nbytes))
+    bench.file(f"{pack.path}/layer 0.bin").write_bytes(b"x" * CHUNK)  # all bytes there, and not what was sent
+    assert pushed_again(bench, pack) == ["layer 0.bin"]
+    assert_whole(bench, pack)
+
+
+def test_the_agent_hashes_once_it_is_there(
+    bench: Bench, phone: RecordedTransport, pack: Parcel, tmp_path: Path
+) -> None:
+    runtime = host_python_bundle(tmp_path)
+    provision(phone, ROOT, [runtime, pack], ignore)
+    assert_whole(bench, pack)
+    assert [" sums " in command for command in phone.begun] == [False, True]
+
+
+def test_a_broken_agent_leaves_it_to_the_shell(
+    bench: Bench, phone: RecordedTransport, pack: Parcel, tmp_path: Path
+) -> None:
+    runtime = host_python_bundle(tmp_path)
+    provision(phone, ROOT, [runtime], ignore)
+    agent = bench.file(f"{runtime.path}/agent")
+    agent.write_bytes(b"exit 1".ljust(agent.stat().st_size))
+    provision(phone, ROOT, [runtime, pack], ignore)
+    assert_whole(bench, pack)
+    assert set(Counter(phone.pushed).values()) == {1}
+
+
+def test_a_phone_that_hangs_up_while_it_hashes(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    """All is pushed, nothing vouched for: the next time nothing is sent again."""
+    with pytest.raises(PhoneUnreachable):
+        provision(phone, ROOT, [pack], cut_at(bench, pack.nbytes))
+    assert not bench.file(f"{pack.path}/verified").exists()
+    assert pushed_again(bench, pack) in ([], ["model.json"])
+    assert_whole(bench, pack)
+
+
 def test_gives_up_on_a_chunk_that_never_arrives_intact(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
     cable = BadCable(phone)
-    with pytest.raises(ProvisioningFailed, match=r"layer 0\.bin arrived damaged 3 times, and is intact on this host"):
+    with pytest.raises(ProvisioningFailed, match=r"layer \d\.bin arrived damaged 3 times, and is intact on this host"):
         provision(cable, ROOT, [pack], ignore)
-    assert len(cable.pushed) == 3
-    assert list(bench.file(pack.path).iterdir()) == []
+    assert max(Counter(cable.pushed).values()) == 3
+    assert not bench.file(f"{pack.path}/verified").exists()
+
+
+def test_a_chunk_that_arrived_damaged_is_pushed_once_more(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
+    cable = BadCable(phone, good_after=2)
+    provision(cable, ROOT, [pack], ignore)
+    assert_whole(bench, pack)
+    assert sorted(Counter(cable.pushed).values()) == [1, 1, 1, 2, 2]
 
 
 def test_a_file_that_is_damaged_here_is_no_fault_of_the_phone(
@@ -144,8 +203,9 @@ def test_a_file_that_is_damaged_here_is_no_fault_of_the_phone(
     with pytest.raises(ModelError, match=rf"packs/{HASH}/layer 1\.bin is damaged on this host.*sha256") as raised:
         provision(phone, ROOT, [pack], ignore)
     assert "lever models verify" in raised.value.remedy
-    assert [Path(remote).name for remote in phone.pushed] == ["layer 0.bin.part", "layer 1.bin.part"], "once each"
-    assert [path.name for path in bench.file(pack.path).iterdir()] == ["layer 0.bin"]
+    assert max(Counter(phone.pushed).values()) == 1
+    assert not bench.file(f"{pack.path}/layer 1.bin").exists()
+    assert not bench.file(f"{pack.path}/verified").exists()
 
 
 @pytest.mark.parametrize(
