@@ -39,6 +39,7 @@ def environment() -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
         "RAY_ROTATION_BACKUP_COUNT": "1",
+        "RAY_worker_niceness": "0",  # of 15 by default: virtual phones at work would leave the controller no time
         "RAY_memory_monitor_refresh_ms": "0",  # it would kill the controller for the memory that phones' agents use
     }
 

@@ -96,6 +96,11 @@ def test_ray_listens_on_loopback_only(farm: LiveFarm) -> None:
     assert {ip.removeprefix("::ffff:") for ip in listening} <= {"127.0.0.1", "::1"}
 
 
+def test_the_controller_is_as_nice_as_the_phones(farm: LiveFarm) -> None:
+    pid = until(lambda: controller_pid(farm), "the controller's heart beats")
+    assert psutil.Process(pid).nice() == psutil.Process(service(farm).supervisor.pid).nice()
+
+
 def test_attaching_to_a_farm_that_is_up_starts_nothing_and_needs_no_ray(farm: LiveFarm) -> None:
     subprocess.run([sys.executable, "-c", ATTACH], env=farm.environment, cwd=farm.home, check=True)
 
