@@ -41,8 +41,8 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-bench-farm: $(READY)
-	$(BIN)/python -m benchmarks.farm
+bench-farm: $(READY) ## PARTS="growing share": only these anew
+	$(BIN)/python -m benchmarks.farm $(PARTS)
 
 bench-transfer: $(READY)
 	$(BIN)/python -m benchmarks.transfer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -13,11 +14,14 @@ from pathlib import Path
 from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, JobResult, RequestResult, to_json
 from orchestrator.controller import Controller
 from orchestrator.entities import AttemptOrder, AttemptOutcome, Device, Progress, Sweep, TrialSpec
+from orchestrator.executor.contract import Executor
 from orchestrator.registry.contract import Registry
 from orchestrator.registry.sql import open_registry
 
 SWEEP = Sweep("bench", "bench")
 TOKENS = 32
+FILE = "r.db"
+MEMORY = Path("/dev/shm")  # where no commit waits for a disk, if there is such a place
 
 
 class TimerExecutor:
@@ -30,13 +34,22 @@ class TimerExecutor:
         end = time.monotonic() + self._seconds
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(1.0, left))
-            data = {"request": "p", "tokens": 1, "max_new_tokens": TOKENS, "rounds": 1}
-            yield Progress(order.attempt_id, "agent_event", {"kind": "progress", "time_s": end - left, "data": data})
+            yield progress(order, self._seconds - left)
         await asyncio.sleep(0)
-        yield AttemptOutcome(order.attempt_id, result=_result(order), attempt_wall_s=self._seconds)
+        yield outcome(order, self._seconds)
 
     async def stop(self, order: AttemptOrder) -> None:
         """It ends by itself."""
+
+
+def progress(order: AttemptOrder, time_s: float) -> Progress:
+    """As an agent tells it."""
+    data = {"request": "p", "tokens": 1, "max_new_tokens": TOKENS, "rounds": 1, "output_ids": [1, 2, 3]}
+    return Progress(order.attempt_id, "agent_event", {"kind": "progress", "time_s": time_s, "data": data})
+
+
+def outcome(order: AttemptOrder, wall_s: float) -> AttemptOutcome:
+    return AttemptOutcome(order.attempt_id, result=_result(order), attempt_wall_s=wall_s)
 
 
 class Ledger:
@@ -64,11 +77,36 @@ class Cost:
 
 @contextmanager
 def world(phones: int) -> Iterator[Registry]:
-    """A registry on a disk of its own, with so many phones."""
-    with tempfile.TemporaryDirectory() as folder, closing(open_registry(f"sqlite:///{Path(folder) / 'r.db'}")) as made:
-        for number in range(phones):
-            made.put_device(phone(number))
+    """A registry in a folder of its own, with so many phones."""
+    with tempfile.TemporaryDirectory() as folder, closing(_registry(folder, phones)) as made:
         yield made
+
+
+@contextmanager
+def grown(phones: int, finished: int) -> Iterator[Registry]:
+    """A world whose controller has finished so many trials; they were run in memory, and then put on a disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as quick:
+            _grow(quick, phones, finished)
+            shutil.copy(Path(quick) / FILE, folder)
+        with closing(open_registry(_url(folder))) as registry:
+            yield registry
+
+
+def _grow(folder: str, phones: int, finished: int) -> None:
+    with closing(_registry(folder, phones)) as registry:
+        run(registry, trials(0, finished, phones), TimerExecutor(0.0))
+
+
+def _registry(folder: str, phones: int) -> Registry:
+    made = open_registry(_url(folder))
+    for number in range(phones):
+        made.put_device(phone(number))
+    return made
+
+
+def _url(folder: str) -> str:
+    return f"sqlite:///{Path(folder) / FILE}"
 
 
 def phone(number: int) -> Device:
@@ -81,14 +119,14 @@ def trials(first: int, count: int, phones: int) -> list[TrialSpec]:
     return [_trial(number, f"p{number % phones:03}") for number in range(first, first + count)]
 
 
-def run(registry: Registry, specs: Sequence[TrialSpec], attempt_s: float) -> Cost:
+def run(registry: Registry, specs: Sequence[TrialSpec], executor: Executor) -> Cost:
     """Submit these and work until they are done."""
     registry.submit(SWEEP, specs)
-    return asyncio.run(_work(registry, specs, attempt_s))
+    return asyncio.run(_work(registry, specs, executor))
 
 
-async def _work(registry: Registry, specs: Sequence[TrialSpec], attempt_s: float) -> Cost:
-    controller = Controller(registry, TimerExecutor(attempt_s), Ledger(), "bench", "bench")
+async def _work(registry: Registry, specs: Sequence[TrialSpec], executor: Executor) -> Cost:
+    controller = Controller(registry, executor, Ledger(), "bench", "bench")
     stop, began, cpu = asyncio.Event(), time.monotonic(), time.process_time()
     working = asyncio.create_task(controller.run(stop))
     while registry.queue_length() or registry.running() or registry.underived(1):
