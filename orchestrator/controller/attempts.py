@@ -140,7 +140,8 @@ class Attempts:
             log.warning("attempt %s on %s is no longer ours: dropped", attempt.attempt_id, attempt.device)
         if outcome.result is not None:
             await self._asking.call(self._told.ran, trial, attempt.device, outcome.attempt_wall_s)
-        await self._asking.insist(judge_phone, self._registry, attempt.device)
+        if outcome.failure_kind is not None:
+            await self._asking.insist(judge_phone, self._registry, attempt.device)
 
     # --- what people see meanwhile, and farewell
     async def write_progress(self) -> None:
