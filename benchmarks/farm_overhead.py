@@ -11,17 +11,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from orchestrator.farm import virtual_phones
 from tests.fakes.live_farm import PAIR, STREAMED, LiveFarm
 
-NAME, TOKENS = "overhead", 100
+PHONE, NAME, TOKENS = "oneplus12", "overhead", 100
 TIMEOUT_S = 900.0
 
 
 def measure(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="lever-bench-", ignore_cleanup_errors=True) as folder:
         farm = LiveFarm(Path(folder))
-        farm.prepare("oneplus12")
-        farm.lever(*_sweep(3 if quick else 12), timeout_s=TIMEOUT_S)
+        farm.prepare(PHONE)
+        try:
+            farm.lever(*_sweep(3 if quick else 12), timeout_s=TIMEOUT_S)
+        finally:
+            virtual_phones.stop(farm.settings, PHONE)
         with farm.registry() as registry:
             trials = registry.trials(registry.sweep(NAME).sweep_id)
     agents = [(trial.result or {})["metrics"]["agent_wall_s"] for trial in trials]
