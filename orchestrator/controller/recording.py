@@ -61,7 +61,8 @@ def note_pause(registry: Registry, why: str) -> None:
     """For people: nothing is started until further notice, or (empty) it is again."""
     registry.add_event(FarmEvent("farm_paused" if why else "farm_resumed", data={"reason": why} if why else {}))
     if why:
-        registry.set_waiting_reason({trial.spec.trial_id: why for trial in registry.waiting(EXPLAINED)})
+        oldest = registry.queue()[:EXPLAINED]
+        registry.set_waiting_reason({one.trial.spec.trial_id: why for one in oldest})
 
 
 def judge_phones(registry: Registry) -> None:

@@ -133,18 +133,13 @@ class Registry(ABC):
     def counts(self, sweep_id: str) -> dict[TrialState, int]: ...
 
     @abstractmethod
-    def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
-        """Oldest first, without results and with an empty `spec.job` (`trial` has it); cost does not grow with finished
-        trials. With `devices`: up to `limit` of those bound to each of these phones, and of those bound to none up to
-        `limit` for each `phones` selector, so that a long queue hides nothing from other phones."""
-
-    @abstractmethod
     def wanted_packs(self) -> set[str]:
         """Hashes of the packs that trials which wait or run need, on whatever phone."""
 
     @abstractmethod
     def queue(self, trial_ids: Sequence[str] | None = None, sweep_id: str | None = None) -> list[Queued]:
-        """All that waits, oldest first; of these ids, or of what this sweep links."""
+        """All that waits, oldest first; of these ids, or of what this sweep links. Cost does not grow with finished
+        trials."""
 
     @abstractmethod
     def queue_length(self) -> int:

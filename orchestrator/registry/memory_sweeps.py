@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from orchestrator.comparison import BASELINE, streamed
@@ -119,15 +119,6 @@ class MemorySweeps(MemoryPhones):
     def counts(self, sweep_id: str) -> dict[TrialState, int]:
         return dict(Counter(t.state for t in self.trials(sweep_id)))
 
-    def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
-        with self._lock:
-            queue = [self._trials[t] for t in sorted(self._open, key=self._order.__getitem__)]
-            queue = [t for t in queue if t.state is TrialState.WAITING]
-            if devices is not None:
-                queue = _first_per_device(queue, limit, devices)
-            light = [replace(t, spec=replace(t.spec, job={}), result=None) for t in queue]
-            return light if devices is not None else light[:limit]
-
     def wanted_packs(self) -> set[str]:
         with self._lock:
             jobs = [self._trials[t].spec.job for t in self._open]
@@ -233,14 +224,3 @@ class MemorySweeps(MemoryPhones):
 
 def _plainness(trial: Trial) -> tuple[bool, int, str]:
     return streamed(trial.spec.labels), trial.spec.repeat, trial.spec.trial_id
-
-
-def _first_per_device(queue: Iterable[Trial], limit: int, devices: Sequence[str]) -> list[Trial]:
-    seen: Counter[str] = Counter()
-    chosen = []
-    for trial in queue:
-        mine = rules.queue_of(trial.spec)
-        if (trial.spec.device is None or trial.spec.device in devices) and seen[mine] < limit:
-            seen[mine] += 1
-            chosen.append(trial)
-    return chosen

@@ -106,7 +106,6 @@ class SweepRow(Base):
 class TrialRow(Base):
     __tablename__ = "trials"
     __table_args__ = (
-        Index(None, "state", "queue", "seq"),
         Index(None, "state", "seq"),
         Index(None, "derived", "seq"),
         Index(None, "baseline_key", "strategy"),
@@ -119,7 +118,6 @@ class TrialRow(Base):
     trial_id: Mapped[str] = mapped_column(Key, unique=True)
     state: Mapped[str] = mapped_column(Key)
     device: Mapped[str | None] = mapped_column(Name)  # bound to this phone; null: to none
-    queue: Mapped[str]  # rules.queue_of
     repeat: Mapped[int]
     reference_key: Mapped[str | None] = mapped_column(Key)
     baseline_key: Mapped[str | None] = mapped_column(Key)

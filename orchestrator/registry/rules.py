@@ -14,7 +14,6 @@ from orchestrator.entities import (
     DeviceState,
     FarmEvent,
     Trial,
-    TrialSpec,
     TrialState,
 )
 from orchestrator.errors import UnknownName
@@ -45,11 +44,6 @@ def leased(attempt_id: str | None, expired: bool) -> bool:
     """Whether a phone is in use. An attempt's lease that expired is: its phone may still be at it, and another owner
     goes on. A reservation's is not: nobody will."""
     return attempt_id is not None and not (expired and is_reservation(attempt_id))
-
-
-def queue_of(spec: TrialSpec) -> str:
-    """Trials of one queue may run on the same phones: those bound to one phone, or those with one selector."""
-    return spec.device if spec.device is not None else f"phones={spec.config.get('phones', 'any')}"
 
 
 def stored(state: DeviceState) -> DeviceState:

@@ -127,10 +127,6 @@ class SqlRegistry(Registry):
         with self._db.read() as session:
             return sweep_table.counts(session, sweep_table.find(session, sweep_id).sweep_id)
 
-    def waiting(self, limit: int, devices: Sequence[str] | None = None) -> list[Trial]:
-        with self._db.read() as session:
-            return trial_table.waiting(session, limit, devices)
-
     def wanted_packs(self) -> set[str]:
         with self._db.read() as session:
             return trial_table.wanted_packs(session)

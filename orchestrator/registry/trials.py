@@ -59,7 +59,6 @@ def _queued(spec: TrialSpec) -> dict[str, Any]:
     return {
         "state": TrialState.WAITING.value,
         "device": spec.device,
-        "queue": rules.queue_of(spec),
         "repeat": spec.repeat,
         "reference_key": spec.labels.get("reference_key"),
         "baseline_key": spec.labels.get("baseline_key"),
@@ -146,16 +145,6 @@ def whole() -> Select[TrialRow, ResultRow | None]:
     """What `with_result` takes."""
     joined = select(TrialRow, ResultRow).outerjoin(ResultRow, ResultRow.trial_id == TrialRow.trial_id)
     return cast("Select[TrialRow, ResultRow | None]", joined.options(undefer(TrialRow.job)))
-
-
-def waiting(session: Session, limit: int, devices: Sequence[str] | None) -> list[Trial]:
-    queue = select(TrialRow).where(TrialRow.state == TrialState.WAITING).order_by(TrialRow.seq).limit(limit)
-    if devices is None:
-        return [rows.trial(r, {}, None) for r in session.scalars(queue)]
-    names = session.scalars(select(TrialRow.queue).where(TrialRow.state == TrialState.WAITING).distinct())
-    wanted = [name for name in names if name in set(devices) or name.startswith("phones=")]
-    found = [row for name in wanted for row in session.scalars(queue.where(TrialRow.queue == name))]
-    return [rows.trial(r, {}, None) for r in sorted(found, key=lambda r: r.seq)]
 
 
 def wanted_packs(session: Session) -> set[str]:

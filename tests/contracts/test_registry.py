@@ -217,24 +217,6 @@ def test_a_trial_given_twice_counts_once(registry: Registry) -> None:
     assert len(registry.trials("id-s")) == 1
 
 
-def test_the_queue_is_oldest_first_and_light(registry: Registry) -> None:
-    farm.submit(registry, "t1", "t2", "t3", "t4")
-    farm.run(registry, "t2")
-    queue = registry.waiting(2)
-    assert [t.spec.trial_id for t in queue] == ["t1", "t3"]
-    assert all(t.spec.job == {} and t.spec.config for t in queue)
-
-
-def test_a_long_queue_for_one_phone_hides_nothing_from_others(registry: Registry) -> None:
-    specs = [farm.trial(f"a{i}") for i in range(5)]
-    specs += [farm.trial("any1", device=None), farm.trial("p1", device="pixel8"), farm.trial("any2", device=None)]
-    registry.submit(Sweep("id-s", "s"), specs)
-    assert [t.spec.trial_id for t in registry.waiting(1, ["pixel8"])] == ["any1", "p1"]
-    assert [t.spec.trial_id for t in registry.waiting(2, [PHONE])] == ["a0", "a1", "any1", "any2"]
-    registry.submit(Sweep("id-s", "s"), [farm.trial("soc1", device=None, phones="any:soc:sm8650")])
-    assert [t.spec.trial_id for t in registry.waiting(1, [])] == ["any1", "soc1"]
-
-
 def test_the_whole_queue_names_who_wants_each_trial(registry: Registry) -> None:
     farm.submit(registry, "t1", "t2", sweep="first")
     farm.submit(registry, "t2", "t3", "t4", sweep="second")
@@ -819,8 +801,8 @@ def test_many_threads_run_every_trial_exactly_once(registry: Registry) -> None:
 def _work(registry: Registry, phone: str) -> list[str]:
     """Two workers share each phone: what one leases the other does not get."""
     mine = []
-    while queue := registry.waiting(3):
-        for trial in queue:
+    while queue := registry.queue()[:3]:
+        for trial in [one.trial for one in queue]:
             try:
                 attempt = farm.run(registry, trial.spec.trial_id, phone)
             except ClaimLost:

@@ -21,9 +21,9 @@ FINISHED = 4000
 
 # As many finished trials as make a planner prefer its indexes; copies of one that really ran.
 COPIES = (
-    "INSERT INTO trials (trial_id, state, device, queue, repeat, reference_key, baseline_key, strategy, streamed, "
+    "INSERT INTO trials (trial_id, state, device, repeat, reference_key, baseline_key, strategy, streamed, "
     "last_device, attempts, earlier_attempts, charged_failures, reason, derived, labels, config, job) "
-    "SELECT 'old' || n, state, device, queue, n, reference_key, 'old' || n, strategy, streamed, last_device, 1, 0, 0, "
+    "SELECT 'old' || n, state, device, n, reference_key, 'old' || n, strategy, streamed, last_device, 1, 0, 0, "
     "'', derived, labels, config, job FROM trials, numbers WHERE trial_id = 't0'",
     "INSERT INTO sweep_trials SELECT 'id-old', 'old' || n, n FROM numbers",
     "INSERT INTO attempts SELECT 'old' || n, 'old' || n, 1, device, token, owner, state, started_at, ended_at - 9, "
@@ -65,8 +65,9 @@ def test_the_hot_path_never_walks_over_finished_trials(registry: SqlRegistry) ->
     attempt = farm.run(registry, "t1")
     last = registry.last_event_id()
     hot: dict[str, Callable[[], object]] = {
-        "waiting": lambda: registry.waiting(5),
-        "waiting for": lambda: registry.waiting(5, [PHONE]),
+        "queue": registry.queue,
+        "queued again": lambda: registry.queue(["t3"]),
+        "queue's length": registry.queue_length,
         "running": registry.running,
         "renew": lambda: registry.renew([attempt], 60),
         "trial": lambda: registry.trial("t1"),

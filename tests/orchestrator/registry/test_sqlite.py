@@ -29,8 +29,8 @@ from tests.fakes import farm
 registry = open_registry(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-while queue := registry.waiting(5):
-    for trial in queue:
+while queue := registry.queue()[:5]:
+    for trial in [one.trial for one in queue]:
         try:
             attempt = registry.start_attempt(trial.spec.trial_id, sys.argv[2], sys.argv[2], 60.0)
         except ClaimLost:
