@@ -17,6 +17,7 @@ class Listener:
     def __init__(self, make_connection: MakeConnection) -> None:
         self._make_connection = make_connection
         self._connections: set[Connection] = set()
+        self._held: socket.socket | None = None  # never listens: the port stays ours while nobody does
         self._server: asyncio.Server | None = None
         self._coming_back: asyncio.Task[None] | None = None
         self._away = asyncio.Event()  # set: come back now
@@ -24,14 +25,14 @@ class Listener:
 
     async def start(self, port: int) -> None:
         """Raises OSError when the port is taken; 0 takes any."""
-        await self._listen(_bound_socket(port))
+        self._held = _bound_socket(port)
+        self.port = self._held.getsockname()[1]
+        await self._listen()
 
     def stop(self) -> None:
-        if self._coming_back:
-            self._coming_back.cancel()
-        if self._server:
-            self._server.close()
-        self.cut()
+        self._leave()
+        if self._held:
+            self._held.close()
 
     def cut(self) -> None:
         """Every connection ends at once; the phone's processes go on."""
@@ -48,26 +49,32 @@ class Listener:
 
     def go_offline(self, seconds: float) -> None:
         """Cut, then refuse connections for so long; the port stays ours."""
-        self.stop()
+        self._leave()
         self._away.clear()
-        self._coming_back = asyncio.create_task(self._come_back(_bound_socket(self.port), seconds))
+        self._coming_back = asyncio.create_task(self._come_back(seconds))
 
     def come_back(self) -> None:
         """At once, when it is away."""
         self._away.set()
 
-    async def _come_back(self, bound: socket.socket, seconds: float) -> None:
-        try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._away.wait(), seconds)
-        except asyncio.CancelledError:
-            bound.close()
-            raise
-        await self._listen(bound)
+    def _leave(self) -> None:
+        if self._coming_back:
+            self._coming_back.cancel()
+        if self._server:
+            self._server.close()
+        self.cut()
 
-    async def _listen(self, bound: socket.socket) -> None:
-        self.port = bound.getsockname()[1]
-        self._server = await asyncio.start_server(self._serve, sock=bound, limit=_BUFFER)
+    async def _come_back(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):  # wait_for() would swallow a cancellation that meets the event
+                await self._away.wait()
+        await self._listen()
+
+    async def _listen(self) -> None:
+        """Nothing is waited for before the server is known: who leaves meanwhile has to find and close it."""
+        bound = _bound_socket(self.port)
+        self._server = await asyncio.start_server(self._serve, sock=bound, limit=_BUFFER, start_serving=False)
+        await self._server.start_serving()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = self._make_connection(reader, writer)

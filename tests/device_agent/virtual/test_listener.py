@@ -1,0 +1,79 @@
+"""A phone that leaves, comes back and leaves again, at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import closing
+
+import pytest
+
+from device_agent.virtual.connection import Connection
+from device_agent.virtual.listener import Listener
+
+LONG_S = 600.0
+
+
+def nobody(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> Connection:
+    raise AssertionError("nobody connects")
+
+
+def refuses(port: int) -> bool:
+    with closing(socket.socket()) as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
+
+
+async def steps(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("count", range(12))
+def test_leaves_again_while_it_comes_back(count: int) -> None:
+    """Whichever step of coming back it has come to."""
+
+    async def scenario() -> None:
+        listener = Listener(nobody)
+        await listener.start(0)
+        listener.go_offline(LONG_S)
+        await steps(3)
+        listener.come_back()
+        await steps(count)
+        listener.go_offline(LONG_S)
+        await steps(12)
+        assert refuses(listener.port)
+        listener.stop()
+        await steps(3)
+
+    asyncio.run(scenario())
+
+
+def test_the_port_is_ours_while_nobody_listens() -> None:
+    async def scenario() -> None:
+        listener = Listener(nobody)
+        await listener.start(0)
+        listener.go_offline(LONG_S)
+        with closing(socket.socket()) as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", listener.port))
+        listener.stop()
+        await steps(3)
+
+    asyncio.run(scenario())
+
+
+def test_comes_back_by_itself_and_leaves_no_port_taken() -> None:
+    async def scenario() -> int:
+        listener = Listener(nobody)
+        await listener.start(0)
+        listener.go_offline(0)
+        while refuses(listener.port):
+            await asyncio.sleep(0)
+        listener.stop()
+        await steps(3)
+        return listener.port
+
+    port = asyncio.run(scenario())
+    with closing(socket.socket()) as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
