@@ -21,8 +21,9 @@ TMP = "/data/local/tmp"
 JOB = f"{TMP}/lever/jobs/a1"
 # as job_folder.START starts an agent: a shell that leads a session, notes its pid, and the exit code of what it runs
 DETACHED = (
-    f"mkdir -p {JOB} && cd {JOB} && rm -f rc && trap '' HUP; "
-    "setsid sh -c 'echo $$ >pid; sleep 600; echo $? >rc' >/dev/null 2>&1 </dev/null & sleep 0.1; cat pid"
+    f"mkdir -p {JOB} && cd {JOB} && rm -f rc pid && trap '' HUP; "
+    "setsid sh -c 'echo $$ >pid; sleep 600; echo $? >rc' >/dev/null 2>&1 </dev/null & "
+    "until [ -s pid ]; do sleep 0.01; done; cat pid"
 )
 
 

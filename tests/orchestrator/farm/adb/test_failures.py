@@ -87,11 +87,13 @@ def test_cut_in_mid_pull_leaves_nothing_here(virtual_phone: PhoneFactory, key: P
     with phone.path(f"{TMP}/sparse").open("wb") as file:
         file.truncate(1 << 40)  # too large to arrive before the cut
     with connected(phone, key) as transport, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(transport.pull, f"{TMP}/sparse", folder / "sparse", 30)
+        running = pool.submit(transport.pull, f"{TMP}/sparse", folder / "sparse", 300)
         wait_for(lambda: folder.exists() and any(file.stat().st_size for file in folder.iterdir()), "data arrives")
         phone.cut()
-        with pytest.raises(PhoneUnreachable):
-            running.result(10)
+        with pytest.raises(
+            PhoneUnreachable, match=r"failed: (?!.*did not end within)"
+        ):  # by the cut, not by a deadline
+            running.result()  # however long a busy machine takes to let the puller see it
     assert list(folder.iterdir()) == []
 
 
