@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, insert, select
 
 from device_agent.protocol import ENGINE_VERSION, PROTOCOL_VERSION, JobResult, RequestResult, to_json
 from orchestrator.controller import Controller
 from orchestrator.entities import AttemptOrder, AttemptOutcome, Device, Progress, Sweep, TrialSpec
 from orchestrator.executor.contract import Executor
 from orchestrator.registry.contract import Registry
+from orchestrator.registry.models import Base
 from orchestrator.registry.sql import open_registry
 
 SWEEP = Sweep("bench", "bench")
 TOKENS = 32
 FILE = "r.db"
-MEMORY = Path("/dev/shm")  # where no commit waits for a disk, if there is such a place
+REAL = 100
+COPIED = ("trials", "sweep_trials", "attempts", "results", "events")
+NUMBERED = ("seq", "event_id")  # by the database
+RENAMED = ("trial_id", "attempt_id", "reference_key", "baseline_key")
 
 
 class TimerExecutor:
@@ -84,18 +90,28 @@ def world(phones: int) -> Iterator[Registry]:
 
 @contextmanager
 def grown(phones: int, finished: int) -> Iterator[Registry]:
-    """A world whose controller has finished so many trials; they were run in memory, and then put on a disk."""
-    with tempfile.TemporaryDirectory() as folder:
-        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as quick:
-            _grow(quick, phones, finished)
-            shutil.copy(Path(quick) / FILE, folder)
-        with closing(open_registry(_url(folder))) as registry:
-            yield registry
+    """A world with so many finished trials: the controller ran up to a hundred, the others are copies of those, for
+    what is asked later depends on how many there are."""
+    with tempfile.TemporaryDirectory() as folder, closing(_registry(folder, phones)) as made:
+        run(made, trials(0, min(finished, REAL), phones), TimerExecutor(0.0))
+        _multiply(_url(folder), -(-finished // REAL))
+        yield made
 
 
-def _grow(folder: str, phones: int, finished: int) -> None:
-    with closing(_registry(folder, phones)) as registry:
-        run(registry, trials(0, finished, phones), TimerExecutor(0.0))
+def _multiply(url: str, times: int) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for table in (Base.metadata.tables[name] for name in COPIED):
+            found = [dict(row) for row in connection.execute(select(table)).mappings()]
+            for number in range(1, times):
+                connection.execute(insert(table), [_copy(row, number, number * len(found)) for row in found])
+    engine.dispose()
+
+
+def _copy(row: dict[str, Any], number: int, before: int) -> dict[str, Any]:
+    kept = {name: value for name, value in row.items() if name not in NUMBERED}
+    renamed = {name: f"{kept[name]}-{number}" for name in RENAMED if kept.get(name)}
+    return kept | renamed | ({"position": kept["position"] + before} if "position" in kept else {})
 
 
 def _registry(folder: str, phones: int) -> Registry:

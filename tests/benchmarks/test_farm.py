@@ -21,11 +21,13 @@ def test_the_world_runs_every_trial_through_the_real_controller() -> None:
         assert speedups == [1.0] * 12
 
 
-def test_a_grown_world_has_finished_trials_and_goes_on() -> None:
-    with farm_world.grown(4, 8) as registry:
-        assert registry.counts(farm_world.SWEEP.sweep_id) == {TrialState.DONE: 8}
-        farm_world.run(registry, farm_world.trials(8, 4, 4), farm_world.TimerExecutor(0.0))
-        assert registry.counts(farm_world.SWEEP.sweep_id) == {TrialState.DONE: 12}
+def test_a_grown_world_has_finished_trials_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farm_world, "REAL", 8)
+    with farm_world.grown(4, 24) as registry:
+        assert registry.counts(farm_world.SWEEP.sweep_id) == {TrialState.DONE: 24}
+        assert all(t.result and registry.attempts(t.spec.trial_id) for t in registry.trials(farm_world.SWEEP.sweep_id))
+        farm_world.run(registry, farm_world.trials(24, 4, 4), farm_world.TimerExecutor(0.0))
+        assert registry.counts(farm_world.SWEEP.sweep_id) == {TrialState.DONE: 28}
 
 
 def test_a_part_is_written_at_once_and_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
