@@ -51,7 +51,7 @@ class AttemptWatch:
 
     def rest(self) -> None:
         """Until the next look at the job."""
-        age_s = time.monotonic() - self._watched_since
+        age_s = 0.0 if self._result_seen_at else time.monotonic() - self._watched_since  # it only has to exit
         self.cancelled.wait(min(self.limits.poll, max(self.limits.poll / 10, SHARE * age_s)))
 
     def tell(self, kind: str, /, **data: object) -> None:
