@@ -50,6 +50,15 @@ KERNELS: Kernels = {
         {1: 0.080, 2: 0.121, 4: 0.210, 8: 0.330, 16: 0.603, 32: 1.084},
         {1: 0.035, 4: 0.088, 8: 0.126, 16: 0.226, 32: 0.439},
     ),
+    # two threads of AVX-512 on a busy machine, the fastest of seven passes: by rows, and interleaved, batches in fours
+    "rows512": (
+        {1: 0.037, 2: 0.075, 4: 0.114, 8: 0.194, 16: 0.356, 32: 0.712},
+        {1: 0.015, 2: 0.030, 4: 0.043, 8: 0.068, 16: 0.112, 32: 0.200},
+    ),
+    "fours512": (
+        {1: 0.072, 4: 0.077, 5: 0.148, 8: 0.152, 16: 0.235, 32: 0.443},
+        {1: 0.015, 2: 0.030, 4: 0.043, 8: 0.068, 16: 0.112, 32: 0.200},
+    ),
     # one thread, weights in AMX tiles, the draft's by rows: processor seconds on a busy machine
     "tiles": (
         {1: 0.121, 2: 0.164, 4: 0.181, 8: 0.237, 16: 0.302, 32: 0.472},
