@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from orchestrator import ratio_view, table, table_view
 from orchestrator.entities import Sweep, Trial, TrialState
@@ -35,7 +36,8 @@ ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-BATCH_PARAMS, BATCH_METRICS = 100, 1000  # MLflow's limits per call
+BATCH_PARAMS, BATCH_METRICS = 100, 800  # a call takes 100 params, 100 tags, 1000 metrics, and 1000 of all
+Items: TypeAlias = Sequence[Any]
 STATUS = {TrialState.DONE: "FINISHED", TrialState.FAILED: "FAILED", TrialState.CANCELLED: "KILLED"}
 RESERVED = "Default"  # MLflow's own experiment
 ARTIFACT_ROOT = "_MLFLOW_SERVER_ARTIFACT_ROOT"
@@ -83,9 +85,12 @@ class MlflowSink:
         start_ms, end_ms = run_data.span_ms(attempts)
         name = f"{tags['phone'] or 'any'} {row.strategy}" + (f" #{row.repeat}" if row.repeat else "")
         run = self._run(registry, sweep, trial.spec.trial_id, name, start_ms)
-        self._log_params(run, run_data.params(trial.spec.config))
-        self._log_metrics(run, run_data.metrics(row), end_ms, step=attempts[-1].number if attempts else 0)
-        self._set_tags(run, tags, gone=run_data.FAILURE_TAGS)
+        step = attempts[-1].number if attempts else 0
+        metrics = self._new_metrics(run, run_data.metrics(row), end_ms, step)
+        self._log(run, _new_params(run, run_data.params(trial.spec.config)), metrics, _new_tags(run, tags))
+        for key in run_data.FAILURE_TAGS:
+            if key in run.data.tags and key not in tags:
+                self._open().delete_tag(run.info.run_id, key)
         with tempfile.TemporaryDirectory() as folder:
             artifacts.write_trial(Path(folder), trial, _traces(registry, trial.spec.trial_id), attempts)
             self._open().log_artifacts(run.info.run_id, folder)
@@ -97,7 +102,7 @@ class MlflowSink:
         start_ms = int(sweep.created_at.timestamp() * 1000) if sweep.created_at else 0
         run = self._run(registry, sweep, None, f"sweep {sweep.name}", start_ms)
         speedups = run_data.ratio_tags(ratio_view.cells(ratios(trials), rows))
-        self._set_tags(run, run_data.sweep_tags(sweep, table_view.summary(rows)) | speedups)
+        self._log(run, tags=_new_tags(run, run_data.sweep_tags(sweep, table_view.summary(rows)) | speedups))
         with tempfile.TemporaryDirectory() as folder:
             artifacts.write_sweep(Path(folder), sweep, rows)
             self._open().log_artifacts(run.info.run_id, folder)
@@ -149,40 +154,30 @@ class MlflowSink:
         experiment_id: str = found.experiment_id
         return experiment_id
 
-    def _log_params(self, run: Any, params: Mapping[str, str]) -> None:
-        """Only new ones: MLflow refuses to change a param, and the first is what ran."""
-        from mlflow.entities import Param
+    def _log(self, run: Any, params: Items = (), metrics: Items = (), tags: Items = ()) -> None:
+        """Together, for each call costs MLflow some ten statements."""
+        parts = (
+            run_data.chunks(params, BATCH_PARAMS),
+            run_data.chunks(metrics, BATCH_METRICS),
+            run_data.chunks(tags, BATCH_PARAMS),
+        )
+        for some_params, some_metrics, some_tags in zip_longest(*parts, fillvalue=()):
+            self._open().log_batch(run.info.run_id, some_metrics, some_params, some_tags)
 
-        new = [Param(k, v) for k, v in params.items() if k not in run.data.params]
-        for chunk in run_data.chunks(new, BATCH_PARAMS):
-            self._open().log_batch(run.info.run_id, params=chunk)
-
-    def _log_metrics(self, run: Any, metrics: Mapping[str, float], at_ms: int, step: int) -> None:
+    def _new_metrics(self, run: Any, metrics: Mapping[str, float], at_ms: int, step: int) -> list[Any]:
         """A figure that is there already is left alone; one that changed is a later point, else MLflow would show the
         larger of the two."""
         from mlflow.entities import Metric
 
         known = run.data.metrics
-        new = [
+        return [
             Metric(k, v, self._after(run, k) if k in known else at_ms, step)
             for k, v in metrics.items()
             if known.get(k) != v
         ]
-        for chunk in run_data.chunks(new, BATCH_METRICS):
-            self._open().log_batch(run.info.run_id, metrics=chunk)
 
     def _after(self, run: Any, key: str) -> int:
         return 1 + max(int(m.timestamp) for m in self._open().get_metric_history(run.info.run_id, key))
-
-    def _set_tags(self, run: Any, tags: Mapping[str, str], gone: tuple[str, ...] = ()) -> None:
-        from mlflow.entities import RunTag
-
-        new = [RunTag(k, v) for k, v in tags.items() if run.data.tags.get(k) != v]
-        for chunk in run_data.chunks(new, BATCH_PARAMS):
-            self._open().log_batch(run.info.run_id, tags=chunk)
-        for key in gone:
-            if key in run.data.tags and key not in tags:
-                self._open().delete_tag(run.info.run_id, key)
 
     def _open(self) -> Any:
         if self._client is None:
@@ -207,6 +202,19 @@ class MlflowSink:
             return make(tracking_uri=self._uri)
         finally:
             del os.environ[ARTIFACT_ROOT]  # MLflow takes a process that has it for a server
+
+
+def _new_params(run: Any, params: Mapping[str, str]) -> list[Any]:
+    """MLflow refuses to change a param, and the first is what ran."""
+    from mlflow.entities import Param
+
+    return [Param(k, v) for k, v in params.items() if k not in run.data.params]
+
+
+def _new_tags(run: Any, tags: Mapping[str, str]) -> list[Any]:
+    from mlflow.entities import RunTag
+
+    return [RunTag(k, v) for k, v in tags.items() if run.data.tags.get(k) != v]
 
 
 def _traces(registry: Registry, trial_id: str) -> artifacts.Traces:
