@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from orchestrator.entities import (
@@ -130,9 +130,12 @@ def _noted(session: Session, kind: str, row: AttemptRow) -> Attempt:
 
 
 def renew(session: Session, attempts: Sequence[Attempt], ttl_s: float) -> list[str]:
-    held = [a for a in attempts if _holds(session.get(LeaseRow, a.device), a)]
-    for attempt in held:
-        _prolong(session, session.get_one(LeaseRow, attempt.device), ttl_s)
+    """Three statements, however many phones are at work."""
+    found = session.scalars(select(LeaseRow).where(LeaseRow.device.in_([a.device for a in attempts])))
+    leases = {lease.device: lease for lease in found}
+    held = [a for a in attempts if _holds(leases.get(a.device), a)]
+    until = {"expires_at": _now(session) + ttl_s, "ttl_s": max(ttl_s, 0.0)}
+    session.execute(update(LeaseRow).where(LeaseRow.device.in_([a.device for a in held])).values(until))
     return [a.attempt_id for a in attempts if a not in held]
 
 

@@ -101,6 +101,23 @@ def test_a_trial_has_few_baselines_however_many_there_are(registry: SqlRegistry)
     assert steps(registry, lambda: registry.compare_again(trial)) == []
 
 
+def test_renewing_asks_as_little_for_many_phones_as_for_one(registry: SqlRegistry) -> None:
+    for name in ("second", "third"):
+        registry.put_device(farm.phone(name))
+    registry.submit(Sweep("id-s", "s"), [farm.trial("on-second", "second"), farm.trial("on-third", "third")])
+    held = [
+        farm.run(registry, "t1"),
+        farm.run(registry, "on-second", "second"),
+        farm.run(registry, "on-third", "third"),
+    ]
+    asked: list[str] = []
+    event.listen(registry._db.engine, "before_cursor_execute", lambda *of: asked.append(of[2]))
+    assert registry.renew(held[:1], 60.0) == []
+    few = len(asked)
+    assert registry.renew(held, 60.0) == []
+    assert len(asked) == 2 * few
+
+
 def test_a_question_that_does_walk_is_seen(registry: SqlRegistry) -> None:
     def ask() -> None:
         with registry._db.read() as session:
