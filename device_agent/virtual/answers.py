@@ -1,10 +1,10 @@
-"""What the phone says when its own commands ask: getprop, dumpsys, df."""
+"""What the phone says when its own commands ask: getprop, dumpsys, settings, df."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from device_agent.virtual.battery import Battery
 from device_agent.virtual.limits import Limits
@@ -12,6 +12,9 @@ from device_agent.virtual.nodes import Nodes
 from device_agent.virtual.profile import Profile
 from device_agent.virtual.storage import Storage
 from device_agent.virtual.thermal import Thermal
+
+# As their owner has them; whether the light adapts was never chosen, so that it is not there.
+OWNERS_SETTINGS = {"screen_off_timeout": "30000", "screen_brightness": "102"}
 
 Answer = tuple[int, str]  # exit code, text (on stderr when the code is not 0)
 
@@ -23,6 +26,7 @@ class Answers:
     thermal: Thermal
     storage: Storage
     nodes: Nodes
+    settings: dict[str, str] = field(default_factory=lambda: dict(OWNERS_SETTINGS))  # of the namespace system
 
     def commands(self) -> dict[str, Callable[[list[str]], Answer]]:
         return {
@@ -31,6 +35,7 @@ class Answers:
             "cmd": self._cmd,
             "df": self._df,
             "uptime": self._uptime,
+            "settings": self._settings,
         }
 
     def _getprop(self, words: list[str]) -> Answer:
@@ -51,6 +56,17 @@ class Answers:
         if words[:1] == ["thermalservice"]:
             return _said(self.thermal.command(words[1:]), words)
         return 20, f"cmd: Can't find service: {' '.join(words[:1])}\n"
+
+    def _settings(self, words: list[str]) -> Answer:
+        match words:
+            case ["get", "system", name]:
+                return 0, self.settings.get(name, "null") + "\n"
+            case ["put", "system", name, value]:
+                self.settings[name] = value
+                return 0, ""
+            case ["delete", "system", name]:
+                return 0, f"Deleted {int(self.settings.pop(name, None) is not None)} rows\n"
+        return 255, f"Invalid command: {' '.join(words)}\n"
 
     def _uptime(self, _: list[str]) -> Answer:
         minutes = int(self.nodes.uptime_s()) // 60

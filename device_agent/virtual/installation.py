@@ -12,7 +12,7 @@ from pathlib import Path
 from device_agent.virtual import ask
 from device_agent.virtual.files import Files
 
-COMMANDS = ("getprop", "dumpsys", "cmd", "df", "uptime", "reboot")
+COMMANDS = ("getprop", "dumpsys", "cmd", "df", "uptime", "reboot", "settings")
 
 
 def install_commands(folder: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from orchestrator.entities import Device
 from orchestrator.errors import CommandFailed
-from orchestrator.farm import job_folder
+from orchestrator.farm import job_folder, quiet
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
 from orchestrator.farm.connecting import Connect
@@ -83,6 +83,7 @@ def _collect(device: Device, registry: Registry, connect: Connect, policy: Polic
         jobs: list[str] = []
         if not dry_run:
             jobs = job_folder.sweep(phone, device.root, keep="")
+            quiet.put_back(phone, device.root, keep="")
             for item in taken:
                 run(phone, f"rm -rf {quote(f'{device.root}/{item.path}')}", REMOVE_S)
         return Collected(tuple(taken), tuple(item for item in found if item not in taken), tuple(jobs), free)

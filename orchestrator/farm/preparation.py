@@ -1,11 +1,11 @@
-"""Make a phone ready for one attempt: orphans gone, runtime and packs there and verified, the agent started."""
+"""Make a phone ready for one attempt: orphans gone, packs there and verified, settings fixed, the agent started."""
 
 from __future__ import annotations
 
 import json
 
 from orchestrator.entities import AttemptOrder
-from orchestrator.farm import job_folder
+from orchestrator.farm import job_folder, quiet
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.parcel import PackStore, Parcel, pack_parcel
 from orchestrator.farm.provisioning import Report, forget_verified, provision
@@ -22,7 +22,9 @@ def prepare_and_start(
     runtime = runtime_for(order.device.facts, settings.home)
     packs = packs_of(order, store)
     job_folder.sweep(phone, root, keep=order.attempt_id)
+    quiet.put_back(phone, root, keep=order.attempt_id)
     provision(phone, root, [runtime, *packs], report)
+    quiet.make_quiet(phone, root, order.attempt_id, order.deadline_s)
     job_folder.start(phone, root, order.attempt_id, json.dumps(order.job).encode(), runtime.hash)
 
 

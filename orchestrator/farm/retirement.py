@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.entities import Device, DeviceState
 from orchestrator.errors import FarmError
-from orchestrator.farm import job_folder, virtual_phones
+from orchestrator.farm import job_folder, quiet, virtual_phones
 from orchestrator.farm.adb.quote import quote
 from orchestrator.farm.connecting import Connect
 from orchestrator.farm.holding import undisturbed
@@ -40,6 +40,7 @@ def _wipe(device: Device, connect: Connect) -> None:
     root = quote(device.root)
     with connect(device) as phone:
         job_folder.sweep(phone, device.root, keep="")
+        quiet.put_back(phone, device.root, keep="")
         run(phone, f"rm -rf {root} && [ ! -e {root} ]", WIPE_S)
 
 

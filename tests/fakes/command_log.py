@@ -31,6 +31,7 @@ _complaints: list[str] = []
 def pytest_configure() -> None:
     for backend in (AdbShellTransport, AdbServerTransport):
         backend._run = _noted(backend._run)  # type: ignore[method-assign]
+        backend.begin = _noted_begin(backend.begin)  # type: ignore[method-assign]
 
 
 @pytest.hookimpl
@@ -47,6 +48,14 @@ def _noted(run: Any) -> Any:
             if code == 127 or COMPLAINT.search(text):
                 _complaints.append(f"{command[:300]} → {code}: {text[-300:]}")
         return code, output
+
+    return noted
+
+
+def _noted_begin(begin: Any) -> Any:
+    def noted(self: StreamTransport, command: str, timeout_s: float) -> Any:
+        _note(sys._getframe(1))
+        return begin(self, command, timeout_s)
 
     return noted
 

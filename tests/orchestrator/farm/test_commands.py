@@ -20,7 +20,7 @@ import pytest
 from tests.fakes.command_log import FILE, HOME
 
 SUITES = ("tests/contracts/test_transport.py", "tests/orchestrator/farm", "tests/orchestrator/cli/test_phones.py")
-SENDERS = {"shell", "read"}  # Transport's methods that become a command
+SENDERS = {"shell", "read", "begin"}  # Transport's methods that become a command
 
 
 @pytest.mark.by_hand
