@@ -7,17 +7,19 @@ import copy
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+import yaml
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.conf import HydraConf
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.core.utils import _save_config, filter_overrides
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from hydra.core.utils import filter_overrides
+from omegaconf import Container, DictConfig, OmegaConf, open_dict, read_write
 
 from hydra_plugins.lever_farm._errors import HYDRA_ERRORS, explain, refuse_unknown
 from orchestrator.errors import ConfigError
@@ -25,6 +27,7 @@ from orchestrator.schema import LeverConf
 from orchestrator.sweeps.identity import VOLATILE, leaves
 from orchestrator.sweeps.jobs import SweepJob, name_error
 
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TYPED = OmegaConf.structured(LeverConf)
 
 
@@ -37,7 +40,7 @@ class Composed:
     job: SweepJob
     output_dir: Path
 
-    @property
+    @cached_property
     def hydra(self) -> DictConfig:
         return OmegaConf.masked_copy(self.cfg, ["hydra"])
 
@@ -107,11 +110,18 @@ def save(composed: Composed) -> None:
         return
     folder = composed.output_dir / subdir
     try:
-        _save_config(composed.task, "config.yaml", folder)
-        _save_config(composed.hydra, "hydra.yaml", folder)
-        _save_config(composed.cfg.hydra.overrides.task, "overrides.yaml", folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "config.yaml", composed.task)
+        _write(folder / "hydra.yaml", composed.hydra)
+        _write(folder / "overrides.yaml", composed.cfg.hydra.overrides.task)
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror}", "Set hydra.sweep.dir to a folder.") from error
+
+
+def _write(path: Path, cfg: Container) -> None:
+    """As Hydra's launchers write it, but by libyaml where it is there: a sweep may have thousands of them."""
+    plain = OmegaConf.to_container(cfg, resolve=False, enum_to_str=True)
+    path.write_text(yaml.dump(plain, Dumper=DUMPER, allow_unicode=True, sort_keys=False), encoding="utf-8")
 
 
 def _key(override: str) -> str:
