@@ -23,6 +23,7 @@ from orchestrator.farm.adb.sync_file import Readable, receive_file, send_file
 
 _LONGEST_OUTPUT = 1 << 26  # a phone that never stops talking must not fill our memory
 _CLOSE_S = 10.0
+_CONNECTING = "connecting"
 _CHECK_CABLE = "check that the phone is on, in reach, and that its ADB is enabled; then try again"
 
 
@@ -119,7 +120,8 @@ class StreamTransport(ABC):
                 f"unlock the phone, tap 'Always allow from this computer', try again (key: {error})",
             )
         if isinstance(error, DeadlinePassed):
-            return PhoneUnreachable(f"{self._address}: {doing} did not end within {timeout_s:g} s", _CHECK_CABLE)
+            port = "; is the port ADB's? 5555 is usual for ADB over TCP" if doing == _CONNECTING else ""
+            return PhoneUnreachable(f"{self._address}: {doing} did not end within {timeout_s:g} s", _CHECK_CABLE + port)
         if isinstance(error, LinkDown):
             return PhoneUnreachable(f"{failed}: {error}", _CHECK_CABLE)
         if isinstance(error, TlsWanted):

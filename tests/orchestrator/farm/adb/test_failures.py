@@ -90,10 +90,8 @@ def test_cut_in_mid_pull_leaves_nothing_here(virtual_phone: PhoneFactory, key: P
         running = pool.submit(transport.pull, f"{TMP}/sparse", folder / "sparse", 300)
         wait_for(lambda: folder.exists() and any(file.stat().st_size for file in folder.iterdir()), "data arrives")
         phone.cut()
-        with pytest.raises(
-            PhoneUnreachable, match=r"failed: (?!.*did not end within)"
-        ):  # by the cut, not by a deadline
-            running.result()  # however long a busy machine takes to let the puller see it
+        with pytest.raises(PhoneUnreachable, match=r"failed: (?!.*did not end within)"):
+            running.result()  # ended by the cut, however long a busy machine takes to let the puller see it
     assert list(folder.iterdir()) == []
 
 
@@ -208,8 +206,9 @@ def test_silent_port(key: Path) -> None:
 
     with answering(say_nothing) as address:
         started = time.monotonic()
-        with pytest.raises(PhoneUnreachable, match=r"did not end within 0\.5 s"):
+        with pytest.raises(PhoneUnreachable, match=r"did not end within 0\.5 s") as raised:
             connect(address, key, 0.5)
+        assert "5555" in raised.value.remedy, "it may be another service's port"
         assert time.monotonic() - started < 5
         released.set()
 
