@@ -7,7 +7,6 @@ tokens. What lies outside ggml's own computing is Python's, numpy included.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from statistics import median
 from time import perf_counter
 
 from benchmarks.agent import ROOT
+from device_agent.waiting import set_waiting
 from orchestrator.errors import LeverError
 
 PASSES, WARM_UP = 96, 16
@@ -72,5 +72,5 @@ def measure(pack: Path) -> PythonShare:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the agent; before ggml is loaded
+    set_waiting()  # as the agent; before ggml is loaded
     print(json.dumps(asdict(measure(Path(sys.argv[1])))))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
+from device_agent.waiting import set_waiting
+
 USAGE = "usage: agent run JOB_DIR | probe [DIR] | flash DIR | stop JOB_DIR | sums <NAMES"
 BAD_USAGE = 2
-# Threads that spin at ggml's barriers take the cores from the flash reader and whoever else runs; on a busy machine a
-# pass took 10 to 80 times longer. OpenMP reads this when it is loaded, so it must stand before the first import.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+set_waiting()
 
 
 def main(arguments: list[str]) -> int:

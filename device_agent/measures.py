@@ -16,6 +16,7 @@ from device_agent.protocol import ExactnessCount, JobSpec, to_json
 from device_agent.session import Session
 from device_agent.telemetry.energy import CpuSampler, gross_joules
 from device_agent.telemetry.memory import peak_rss_bytes
+from device_agent.waiting import waiting
 
 SPEEDS = ("ttft_s", "tpot_s", "tokens_per_s", "energy_j_per_token")  # what a virtual accelerator says nothing of
 OVER_BUDGET = 1.1  # peak memory up to this share of the budget counts as kept
@@ -86,6 +87,7 @@ def job_plan(spec: JobSpec, session: Session) -> dict[str, Any]:
     """The DRAM plan, and what computed on what."""
     settings = {"threads": spec.engine.threads, "n_ctx": spec.engine.n_ctx, "chunk_kib": spec.engine.storage.chunk_kib}
     build = {"kernels": kernels_said(session), "machine": platform.machine(), "python": platform.python_version()}
+    build |= {"thread_waiting": waiting()}
     more = session.places.report() | _replayed_with(spec, session) | session.engine.report()
     return session.plan.summary() | settings | build | more
 

@@ -3,8 +3,9 @@ import signal
 
 from hypothesis import settings
 
-# As the agent itself does: threads that spin at barriers make ggml crawl when tests share the cores.
+# As the agent itself does on a busy machine: threads that spin at barriers make ggml crawl when tests share the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 # A shell without job control has what it starts in the background ignore Ctrl-C, and so would what tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
