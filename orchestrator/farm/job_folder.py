@@ -32,7 +32,7 @@ group && kill -KILL -"$p" 2>/dev/null; return 0; }
 
 LOOK = """
 [ -d started ] || { echo new; exit 0; }
-[ -f pid ] && echo pid
+[ -s pid ] && echo pid
 leader && echo alive
 [ -f rc ] && echo "rc $(cat rc)"
 [ -f result.json ] && echo result

@@ -120,6 +120,14 @@ def test_a_recycled_pid_is_not_the_agent(lab: Lab) -> None:
     assert outcome.failure_kind == FailureKind.AGENT_VANISHED
 
 
+def test_a_pid_that_is_being_written_is_not_of_a_process_that_is_gone(lab: Lab) -> None:
+    with lab.bench.connect() as phone:
+        lab.file("started").mkdir(parents=True)
+        lab.file("pid").touch()
+        state = job_folder.look(phone, ROOT, ATTEMPT)
+        assert (state.started, state.has_pid, state.alive) == (True, False, False)
+
+
 def test_exit_code_without_a_result(lab: Lab) -> None:
     lab.agent("echo 'Traceback: it broke'; exit 3")
     outcome = lab.run()
