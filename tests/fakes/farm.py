@@ -99,3 +99,8 @@ def finish(
     attempt = run(registry, trial_id)
     registry.finish_attempt(attempt, outcome(attempt), TrialState(state), charged=state != "done")
     return attempt
+
+
+def kinds(registry: Registry, sweep_id: str | None = None) -> list[str]:
+    """Of its events."""
+    return [e.kind for e in registry.events(sweep_id=sweep_id)]
