@@ -19,9 +19,9 @@ from benchmarks import farm_world
 from orchestrator.entities import AttemptOrder, AttemptOutcome
 from orchestrator.executor.host_attempts import HostAttempts, Report
 from orchestrator.executor.remote import RemoteExecutor
-from orchestrator.ray_runtime.head import OBJECT_STORE_BYTES, environment
+from orchestrator.ray_runtime.cluster import OBJECT_STORE_BYTES, environment
 from orchestrator.ray_runtime.host_worker import HostWorker
-from orchestrator.ray_runtime.hosts import FEW_CALLS
+from orchestrator.ray_runtime.names import FEW_CALLS
 
 PHONES, TELL_S = 100, 0.5
 
@@ -41,7 +41,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 @contextmanager
 def _ray(attempt_s: float) -> Iterator[RemoteExecutor]:
-    os.environ.update(environment())
+    os.environ.update(environment(ray_address=""))
     os.environ["RAY_AUTH_MODE"] = "disabled"  # nobody's farm: for two minutes, on loopback
     import ray
 

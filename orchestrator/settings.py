@@ -14,6 +14,7 @@ class Settings:
     registry_url: str  # SQLAlchemy URL
     tracking_uri: str  # MLflow tracking URI
     host: str  # this farm host's name
+    ray_address: str = ""  # HOST:PORT of a Ray head that runs already; empty: the service starts its own
 
     @property
     def models(self) -> Path:
@@ -39,13 +40,15 @@ class Settings:
 
 
 def load() -> Settings:
-    """Settings from LEVER_HOME, LEVER_REGISTRY_URL, LEVER_TRACKING_URI; defaults live under the user's data folder."""
+    """Settings from LEVER_HOME, LEVER_REGISTRY_URL, LEVER_TRACKING_URI, LEVER_RAY_ADDRESS and LEVER_HOST; defaults live
+    under the user's data folder."""
     home = Path(os.environ.get("LEVER_HOME") or _default_home()).expanduser().absolute()
     return Settings(
         home=home,
         registry_url=os.environ.get("LEVER_REGISTRY_URL") or f"sqlite:///{home / 'registry.db'}",
         tracking_uri=os.environ.get("LEVER_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}",
         host=os.environ.get("LEVER_HOST") or socket.gethostname(),
+        ray_address=os.environ.get("LEVER_RAY_ADDRESS") or "",
     )
 
 
@@ -56,6 +59,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "LEVER_REGISTRY_URL": settings.registry_url,
         "LEVER_TRACKING_URI": settings.tracking_uri,
         "LEVER_HOST": settings.host,
+        "LEVER_RAY_ADDRESS": settings.ray_address,
     }
 
 

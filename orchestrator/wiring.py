@@ -35,6 +35,13 @@ def registry_to_read(settings: Settings) -> Registry:
     return MemoryRegistry() if sql.is_missing(settings.registry_url) else sql.open_registry(settings.registry_url)
 
 
+def is_reachable(settings: Settings) -> bool:
+    """Whether the registry can be opened from here without making one: not a file of another machine."""
+    from orchestrator.registry import sql
+
+    return not sql.is_missing(settings.registry_url)
+
+
 def model_store(settings: Settings) -> ModelStore:
     from orchestrator.models.store import ModelStore
 

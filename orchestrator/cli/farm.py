@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 from rich.console import Console
@@ -33,16 +33,27 @@ def say(text: str) -> None:
 
 
 @click.command()
-def up() -> None:
+@click.option("--address", metavar="HOST:PORT", help="Work in the Ray whose head runs there, not in one of our own.")
+def up(address: str | None) -> None:
     """Start the farm's service in the background: Ray's head, the controller, the virtual phones.
 
-    Does nothing when it runs. `lever sweep` also starts it when needed.
+    Does nothing when it runs. `lever sweep` also starts it when needed. With --address this machine must have joined
+    that Ray; every machine that has is a farm host.
     """
     settings = farm_settings.load()
+    if address is not None:
+        settings = replace(settings, ray_address=_checked(address))
     began = time.monotonic()
     started = service_up.ensure_up(settings, say)
     took = f" after {time.monotonic() - began:.1f} s" if started else " already"
     click.echo(f"The farm at {settings.home} is up{took}. See: lever status")
+
+
+def _checked(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isdecimal() and 0 < int(port) < 65536):
+        raise click.UsageError(f"--address {address}: not HOST:PORT of a Ray head, such as 10.0.0.5:6379")
+    return address
 
 
 @click.command()
@@ -80,6 +91,8 @@ def _print(console: Console, found: FarmStatus) -> None:
             f"controller pid {found.controller_pid or '…'} ({found.controller_restarts} restarts)",
             soft_wrap=True,
         )
+    if found.hosts[1:]:
+        console.print(f"  farm hosts: {', '.join(found.hosts)}", soft_wrap=True, markup=False)
     if found.paused:
         console.print(f"  paused: {found.paused}", soft_wrap=True, markup=False)
     if found.error:

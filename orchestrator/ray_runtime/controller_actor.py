@@ -1,4 +1,4 @@
-"""The controller's loop in a detached actor on Ray's head; what it knows it reads from the registry when it starts."""
+"""The controller's loop in an actor on our own node; what it knows it reads from the registry when it starts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from orchestrator import wiring
 from orchestrator.executor.remote import RemoteExecutor
@@ -16,21 +17,20 @@ from orchestrator.ray_runtime.hosts import ray_host
 from orchestrator.ray_runtime.logs import log_to
 from orchestrator.settings import Settings
 
-NAME = "controller"
-ON_THE_HEAD = {"node:__internal_head__": 0.001}  # a resource that no other node has
+LOG = "controller"
 
 
 class ControllerActor:
     """Restarted by Ray with the same settings when its process dies; whoever started `run` has to start it again."""
 
     def __init__(self, settings: Settings, run_id: str) -> None:
-        log_to(settings, NAME)
+        log_to(settings, LOG)
         self._settings, self._run_id = settings, run_id
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
         """Adopt what runs, then work until `stop`. Beats as long as the loop turns."""
-        executor = RemoteExecutor(lambda host: ray_host(self._settings, host))
+        executor = RemoteExecutor(ray_host)
         with wiring.open_controller(self._settings, executor) as controller:
             beat = asyncio.create_task(self._beat())
             try:
@@ -52,8 +52,9 @@ class ControllerActor:
             await asyncio.sleep(BEAT_S)
 
 
-def start_controller(settings: Settings, run_id: str) -> Any:
-    """Handle of the farm's one controller; its `run` is not called yet."""
+def start_controller(settings: Settings, run_id: str, node: str) -> Any:
+    """Handle of the farm's one controller, on the node that we are on, since it tells of itself by files; its `run` is
+    not called yet. It ends with the process that calls this."""
     actor_class: Any = ray.remote(ControllerActor)
-    options = {"name": NAME, "lifetime": "detached", "num_cpus": 0, "resources": ON_THE_HEAD, "max_restarts": -1}
-    return actor_class.options(**options).remote(settings, run_id)
+    here = NodeAffinitySchedulingStrategy(node, soft=False)
+    return actor_class.options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote(settings, run_id)

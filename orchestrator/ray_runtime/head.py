@@ -1,6 +1,8 @@
-"""Ray's head and the controller's keeper: `python -m orchestrator.ray_runtime.head RUN TEMP_DIR`, by the supervisor.
+"""Keeper of Ray's head, the controller and the hosts' workers: `python -m orchestrator.ray_runtime.head RUN TEMP_DIR`,
+by the supervisor.
 
-Ray's processes share this one's fate (on Linux the kernel sees to it) but for two agents, which the supervisor ends.
+Ray's processes share this one's fate (on Linux the kernel sees to it) but for two agents, which the supervisor ends. In
+a Ray that ran before (`lever up --address`) only our actors do.
 """
 
 from __future__ import annotations
@@ -11,73 +13,33 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psutil
-
-from orchestrator.errors import FarmError
-from orchestrator.ray_runtime.heartbeat import Head, write_head
+from orchestrator.errors import LeverError
+from orchestrator.ray_runtime.cluster import check, environment, in_ray
+from orchestrator.ray_runtime.heartbeat import Head, read_beat, write_head
 from orchestrator.ray_runtime.logs import log_to
 from orchestrator.settings import Settings, load
 
-OBJECT_STORE_BYTES = 80 << 20  # Ray's minimum is 75 MiB; only orders and outcomes pass through
-ROTATE_BYTES = 5_000_000
+if TYPE_CHECKING:
+    from orchestrator.ray_runtime.workers import Workers
+
 POLL_S, STOP_S = 0.5, 25.0  # the controller delivers what it owes to the tracker, for up to 20 s
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 10.0
-VITAL = ("gcs_server", "raylet")
 log = logging.getLogger("head")
 
 
-def environment() -> dict[str, str]:
-    """What Ray reads from the environment, before it is imported: loopback only, no telemetry, small logs."""
-    return {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray binds every interface without it
-        "RAY_AUTH_MODE": "token",  # RAY_AUTH_TOKEN: nobody else on this machine may run code in our farm
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
-        "RAY_ROTATION_BACKUP_COUNT": "1",
-        "RAY_worker_niceness": "0",  # of 15 by default: virtual phones at work would leave the controller no time
-        "RAY_memory_monitor_refresh_ms": "0",  # it would kill the controller for the memory that phones' agents use
-    }
-
-
 def main(run_id: str, temp_dir: str) -> None:
-    os.environ.update(environment())
     settings = load()
+    os.environ.update(environment(settings.ray_address))
     log_to(settings, "head")
     head = Head(run_id, os.getpid())
     write_head(settings, head)
-    with _ray(settings, temp_dir) as address:
+    with in_ray(settings, temp_dir) as address:
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())  # after Ray, which sets its own
         _keep_controller(settings, replace(head, ray_address=address), stop)
-
-
-@contextmanager
-def _ray(settings: Settings, temp_dir: str) -> Iterator[str]:
-    """A head on loopback with ports of its own; yields its address."""
-    import ray
-
-    from orchestrator.ray_runtime.hosts import LABEL
-
-    ray.init(
-        address="local",  # else it joins whatever cluster it finds
-        num_cpus=os.cpu_count(),
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        namespace="lever",
-        labels={LABEL: settings.host},
-        log_to_driver=False,
-        configure_logging=False,
-        _temp_dir=temp_dir,
-    )
-    try:
-        yield str(ray.get_runtime_context().gcs_address)
-    finally:
-        ray.shutdown()
 
 
 def _keep_controller(settings: Settings, head: Head, stop: threading.Event) -> None:
@@ -85,14 +47,17 @@ def _keep_controller(settings: Settings, head: Head, stop: threading.Event) -> N
     import ray
 
     from orchestrator.ray_runtime.controller_actor import start_controller
+    from orchestrator.ray_runtime.workers import Workers
 
-    actor = start_controller(settings, head.run_id)
+    workers = Workers(settings)
+    actor = start_controller(settings, head.run_id, workers.here)
     wait_s = FIRST_WAIT_S
     while True:
         write_head(settings, head)
         started, run = time.monotonic(), actor.run.remote()
         while not ray.wait([run], timeout=POLL_S)[0]:
-            _check_ray()
+            check(settings)
+            head = _tend(workers, settings, head)
             if stop.is_set():
                 actor.stop.remote()
                 ray.wait([run], timeout=STOP_S)
@@ -104,10 +69,13 @@ def _keep_controller(settings: Settings, head: Head, stop: threading.Event) -> N
             return
 
 
-def _check_ray() -> None:
-    alive = {p.name() for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE}
-    if missing := [name for name in VITAL if name not in alive]:
-        raise FarmError(f"Ray's {missing[0]} died")
+def _tend(workers: Workers, settings: Settings, head: Head) -> Head:
+    if read_beat(settings, head.run_id) is None:
+        return head  # the controller comes first: whoever waits for the farm waits for it
+    if (hosts := workers.tend()) != head.hosts:
+        head = replace(head, hosts=hosts)
+        write_head(settings, head)
+    return head
 
 
 def _why(run: Any) -> str:
@@ -126,4 +94,8 @@ def _why(run: Any) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except LeverError as error:
+        log.exception("%s", error.message)
+        sys.exit(error.message)

@@ -27,6 +27,7 @@ class Head:
     ray_address: str = ""  # empty until Ray answers
     controller_restarts: int = 0
     error: str = ""  # why the controller was last started again
+    hosts: tuple[str, ...] = ()  # farm hosts that have joined
 
 
 @dataclass(frozen=True)

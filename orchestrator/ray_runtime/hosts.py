@@ -1,8 +1,7 @@
-"""Ways to the farm hosts' workers, for the remote executor. A host is a Ray node labelled with its name."""
+"""Ways to the farm hosts' workers, for the remote executor."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,18 +10,14 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayT
 
 from orchestrator.errors import FarmError
 from orchestrator.executor.remote import HostHandle, HostLost
-from orchestrator.ray_runtime.host_worker import HostWorker
-from orchestrator.settings import Settings
-
-LABEL = "lever-host"
-FEW_CALLS = 1000  # running attempts and stops that one worker serves at once
+from orchestrator.ray_runtime.names import worker_name
 
 
 class RayHost:
-    """HostHandle over the worker actor of one host, made when first needed."""
+    """HostHandle over the worker actor of one host (workers.py)."""
 
-    def __init__(self, settings: Settings, host: str) -> None:
-        self._settings = dataclasses.replace(settings, host=host)
+    def __init__(self, host: str) -> None:
+        self._host = host
 
     async def run(self, order: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         try:
@@ -40,30 +35,16 @@ class RayHost:
             raise HostLost(self._reason(error)) from error
 
     def _worker(self) -> Any:
-        host = self._settings.host
-        if host not in (known := _hosts()):
-            raise HostLost(f"no farm host {host!r} has joined; hosts: {', '.join(sorted(known)) or 'none'}")
-        actor_class: Any = ray.remote(HostWorker)
-        return actor_class.options(
-            name=f"host-{host}",
-            get_if_exists=True,
-            lifetime="detached",
-            num_cpus=0,
-            label_selector={LABEL: host},
-            max_restarts=-1,
-            max_concurrency=FEW_CALLS,
-        ).remote(self._settings)
+        try:
+            return ray.get_actor(worker_name(self._host))
+        except ValueError as error:
+            raise HostLost(f"no farm host {self._host!r} has joined; `lever status` lists those that have") from error
 
     def _reason(self, error: RayError) -> str:
         if isinstance(error, ActorDiedError | ActorUnavailableError):
-            return f"the worker on {self._settings.host} died and is being restarted"
+            return f"the worker on {self._host} died and is being restarted"
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
-def ray_host(settings: Settings, host: str) -> HostHandle:
-    return RayHost(settings, host)
-
-
-def _hosts() -> set[str]:
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return {node["Labels"][LABEL] for node in nodes if node["Alive"] and LABEL in node["Labels"]}
+def ray_host(host: str) -> HostHandle:
+    return RayHost(host)

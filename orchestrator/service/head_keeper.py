@@ -95,6 +95,9 @@ class HeadKeeper:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """Without what the user set for other Rays; the token lives only in the environments of this farm's processes."""
+    """Of our own Ray without what the user set for other Rays; its token lives only in the environments of this farm's
+    processes. What a Ray that runs already asks for (RAY_AUTH_MODE, RAY_AUTH_TOKEN…) the user has set."""
+    if settings.ray_address:
+        return os.environ | environment(settings)
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return theirs | environment(settings) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}

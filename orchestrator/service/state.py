@@ -25,6 +25,7 @@ class Service:
     session: int  # Unix session of the supervisor and all below it, virtual phones aside
     registry_url: str
     temp_dir: str  # private to its owner and to this run; Ray and all below it work in it
+    ray_address: str = ""  # of the Ray that it has joined; empty: it has its own
     head: ProcessId | None = None
     head_failures: int = 0  # in a row
     error: str = ""  # why the head was last started again

@@ -44,6 +44,7 @@ class FarmStatus:
     controller_pid: int | None
     controller_restarts: int
     ray_address: str
+    hosts: tuple[str, ...]  # farm hosts that have joined
     phones: tuple[PhoneStatus, ...]
     sweeps: tuple[SweepStatus, ...]
     outlook: Outlook = Outlook()  # noqa: RUF009  # frozen
@@ -64,6 +65,7 @@ def status(settings: Settings, registry: Registry) -> FarmStatus:
         controller_pid=beat.pid if alive and beat else None,
         controller_restarts=head.controller_restarts if head else 0,
         ray_address=head.ray_address if head and alive else "",
+        hosts=head.hosts if head and alive else (),
         phones=_phones(settings, registry, service.phone_errors if service else {}),
         sweeps=_sweeps(registry),
         outlook=outlook(registry),

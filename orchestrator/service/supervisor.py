@@ -37,7 +37,12 @@ def supervise(settings: Settings) -> None:
             raise FarmError(f"the farm at {settings.home} has a supervisor already", "See: lever status")
         log_to(settings, "supervisor")
         service = state.Service(
-            uuid.uuid4().hex, identify(os.getpid()), os.getsid(0), settings.registry_url, _temp_dir()
+            uuid.uuid4().hex,
+            identify(os.getpid()),
+            os.getsid(0),
+            settings.registry_url,
+            _temp_dir(),
+            settings.ray_address,
         )
         state.write(settings, service)  # before anything is started: `down` has to find it
         log.info("supervisor of %s, run %s", settings.home, service.run_id)

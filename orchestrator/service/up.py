@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from orchestrator.service.down import end_service, one_at_a_time
 from orchestrator.service.log_files import last_line, log_path, open_log
 from orchestrator.settings import Settings, environment
 
-START_S = 180.0
+START_S, KNOCK_S = 180.0, 10.0
 MOST_FAILURES = 3  # of Ray's head in a row: it will not come up by itself
 POLL_S = 0.1
 
@@ -32,6 +33,8 @@ def ensure_up(settings: Settings, report: Report) -> bool:
         service = state.read(settings)
         if service is None or service.process() is None:
             end_service(settings, report)
+            if settings.ray_address:
+                _knock(settings.ray_address)
             _start(settings, report)
         try:
             _await(settings, report)
@@ -48,14 +51,30 @@ def running(settings: Settings) -> state.Service | None:
 
 
 def _running_here(settings: Settings) -> bool:
-    """Raises FarmError when the service works on another registry than we would."""
+    """Raises FarmError when the service works on another registry, or in another Ray, than we would."""
     service = running(settings)
     if service and service.registry_url != settings.registry_url:
         raise FarmError(
             "the farm's service runs on another registry than LEVER_REGISTRY_URL names",
             "Run `lever down` and `lever up`, or set LEVER_REGISTRY_URL as it was.",
         )
+    if service and settings.ray_address not in ("", service.ray_address):
+        raise FarmError(
+            f"the farm's service runs in {service.ray_address or 'a Ray of its own'}, not at {settings.ray_address}",
+            "End it first: lever down",
+        )
     return service is not None
+
+
+def _knock(address: str) -> None:
+    """Raises FarmError when nobody listens there: Ray itself would wait for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), KNOCK_S).close()
+    except (OSError, ValueError) as error:
+        raise FarmError(
+            f"no Ray head answers at {address}: {error}", "Start one there: ray start --head --port …"
+        ) from error
 
 
 def _start(settings: Settings, report: Report) -> None:
@@ -87,7 +106,8 @@ def _await(settings: Settings, report: Report) -> None:
         if service is None or service.process() is None:
             raise _failed(settings, f"the supervisor died: {last_line(log_path(settings, 'service'))}")
         if service.head_failures >= MOST_FAILURES or time.monotonic() > deadline:
-            raise _failed(settings, f"Ray's head does not come up: {service.error or 'it takes too long'}")
+            what = f"cannot join Ray at {service.ray_address}" if service.ray_address else "Ray's head does not come up"
+            raise _failed(settings, f"{what}: {service.error or 'it takes too long'}")
         if (step := _step(settings, service)) != told:
             report(told := step)
         time.sleep(POLL_S)
@@ -98,7 +118,7 @@ def _step(settings: Settings, service: state.Service) -> str:
     if service.error and head is None:
         return f"starting Ray again: {service.error}"
     if head is None or not head.ray_address:
-        return "starting Ray (6 to 12 s)"
+        return f"joining Ray at {settings.ray_address}" if settings.ray_address else "starting Ray (6 to 12 s)"
     if head.error:
         return f"starting the controller again: {head.error}"
     return "starting the controller"

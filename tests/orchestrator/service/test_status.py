@@ -1,6 +1,8 @@
 import os
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,29 @@ def test_a_service_on_another_registry_is_refused(settings: Settings, tmp_path: 
     with pytest.raises(FarmError, match="another registry") as error:
         ensure_up(elsewhere, _quiet)
     assert "lever down" in error.value.remedy
+
+
+def test_a_service_in_another_ray_is_refused(settings: Settings, tmp_path: Path) -> None:
+    state.write(settings, replace(service(tmp_path), ray_address="10.0.0.5:6379"))
+    heartbeat.write_beat(settings, RUN, 0)
+    assert ensure_up(settings, _quiet) is False
+    assert ensure_up(replace(settings, ray_address="10.0.0.5:6379"), _quiet) is False
+    with pytest.raises(FarmError, match=r"runs in 10\.0\.0\.5:6379, not at 10\.0\.0\.6:6379"):
+        ensure_up(replace(settings, ray_address="10.0.0.6:6379"), _quiet)
+
+
+def test_an_address_where_nobody_listens_is_named_at_once(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(FarmError, match=f"no Ray head answers at {address}"):
+        ensure_up(replace(settings, ray_address=address), _quiet)
+    assert state.read(settings) is None
+
+
+def test_farm_hosts_are_told(settings: Settings, tmp_path: Path) -> None:
+    state.write(settings, service(tmp_path))
+    heartbeat.write_head(settings, heartbeat.Head(RUN, 1, hosts=("one", "two")))
+    assert status(settings, MemoryRegistry()).hosts == ("one", "two")
 
 
 def test_a_folder_that_is_not_ours_is_never_deleted(settings: Settings, tmp_path: Path) -> None:
