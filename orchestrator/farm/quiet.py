@@ -49,7 +49,7 @@ cut -d" " -f22 /proc/$$/stat >born && echo $$ >pid
 {job_folder.PROBES}
 now=$(date +%s); end=$((now + SECONDS)); late=$((now + 60)); seen=; here=$PWD; job=$PWD/../jobs/ATTEMPT
 over() {{ [ -d started ] && seen=1; [ -f rc ] && return 0
-if [ "$seen" ]; then [ ! -d started ] || {{ [ -f pid ] && ! leader; }}; else [ $now -ge $late ]; fi; }}
+if [ "$seen" ]; then [ ! -d started ] || {{ [ -s pid ] && ! leader; }}; else [ $now -ge $late ]; fi; }}
 while [ $now -lt $end ]; do
 if cd "$job" 2>/dev/null; then over && break; elif [ "$seen" ] || [ $now -ge $late ]; then break; fi
 sleep 1; now=$(date +%s); done
