@@ -43,7 +43,8 @@ leader || {{ trap "" HUP; setsid sh -c GUARD </dev/null >/dev/null 2>&1 & }}
 :
 """
 
-# A job has a minute to start. Then it is over with its exit code, its folder or its first process.
+# A job has a minute to start. Then it is over with its exit code, its folder or its first process. Where another guard
+# has taken over, the settings are its own to put back.
 GUARD = f"""
 cut -d" " -f22 /proc/$$/stat >born && echo $$ >pid
 {job_folder.PROBES}
@@ -53,7 +54,8 @@ if [ "$seen" ]; then [ ! -d started ] || {{ [ -s pid ] && ! leader; }}; else [ $
 while [ $now -lt $end ]; do
 if cd "$job" 2>/dev/null; then over && break; elif [ "$seen" ] || [ $now -ge $late ]; then break; fi
 sleep 1; now=$(date +%s); done
-cd "$here"; {PUT_BACK}
+cd "$here" && [ "$(cat pid 2>/dev/null)" = $$ ] || exit 0
+{PUT_BACK}
 """
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,9 @@ ENDS_WHEN_TOLD = b"until [ -e go ]; do sleep 0.01; done"
 @pytest.fixture
 def phone(bench: Bench) -> Iterator[Transport]:
     with bench.connect() as transport:
+        for name, value in OWNERS.items():  # whatever other tests of this phone left
+            change = f"delete system {name}" if value == "null" else f"put system {name} {value}"
+            assert transport.shell(f"settings {change}", 20).exit_code == 0
         yield transport
         job_folder.sweep(transport, ROOT, keep="")
         quiet.put_back(transport, ROOT, keep="")
@@ -78,6 +83,17 @@ def test_a_restart_leaves_it_to_the_next_one(bench: Bench, phone: Transport) -> 
     quiet.put_back(phone, ROOT, keep="")
     assert settings(phone) == OWNERS
     assert list(bench.file("quiet").iterdir()) == []
+
+
+def test_a_guard_that_was_replaced_puts_nothing_back(bench: Bench, phone: Transport) -> None:
+    start(phone)
+    bench.phone.until(bench.file("quiet/pid").exists)
+    replaced = Path(f"/proc/{bench.file('quiet/pid').read_text().strip()}")
+    shutil.rmtree(bench.file("quiet"))
+    start(phone, "t1.2")
+    bench.file("jobs/t1.1/go").touch()
+    bench.phone.until(lambda: not replaced.exists())
+    assert bench.file("quiet/restore").exists()
 
 
 def test_doing_it_again_for_the_same_attempt_changes_nothing(bench: Bench, phone: Transport) -> None:
