@@ -34,8 +34,8 @@ def deliver(
     phone: Transport, folder: str, parcel: Parcel, missing: Sequence[ParcelFile], hasher: str, report: Report
 ) -> None:
     """All files are there and verified when this returns. `hasher`: a command that does what SHELLS_OWN does, which
-    takes its place when it fails. Raises PhoneDiskFull, ProvisioningFailed, ModelError for a file that is damaged on
-    this host, PhoneUnreachable (call again: it goes on)."""
+    takes its place when it does not run. Raises PhoneDiskFull, ProvisioningFailed, ModelError for a file that is
+    damaged on this host, PhoneUnreachable (call again: it goes on)."""
     _Delivery(phone, folder, parcel, hasher, report).bring(missing)
 
 
@@ -105,7 +105,9 @@ class _Hashing:
 
     def __init__(self, phone: Transport, folder: str, hasher: str) -> None:
         self._files: list[ParcelFile] = []
-        command = f"mkdir -p {quote(folder)} && cd {quote(folder)} && {{ {hasher} || {SHELLS_OWN}; }}"
+        # Tried on nothing first: one that fails later has taken the names along.
+        hashes = f"if {hasher} </dev/null; then {hasher}; else {SHELLS_OWN}; fi"
+        command = f"mkdir -p {quote(folder)} && cd {quote(folder)} && {hashes}"
         self._begun = phone.begin(command, COMMAND_S)
         self.close = self._begun.close
 
