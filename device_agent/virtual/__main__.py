@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--require-auth", action="store_true", help="hosts' keys wait until the phone allows them")
     parser.add_argument("--no-cgroups", action="store_true", help="limits by affinity, prlimit and pacer only")
     arguments = parser.parse_args()
+    _let_children_be_ended()
     root: Path = arguments.root.absolute()
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -52,6 +53,14 @@ async def _run(phone: VirtualPhone, port: int) -> None:
         await ended.wait()
     finally:
         phone.stop()
+
+
+def _let_children_be_ended() -> None:
+    """Whoever started this phone may ignore hang-ups, as nohup does; commands on a phone end with their connection. A
+    handler, unlike ignoring, is not handed down."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def _complain(message: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 import socket
 import struct
 import threading
@@ -114,8 +115,13 @@ def test_detached_job_survives_the_cut_and_ends_with_the_phone(virtual_phone: Ph
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
-def test_attached_processes_end_with_the_connection(virtual_phone: PhoneFactory, key: Path) -> None:
+@pytest.mark.parametrize("hang_ups", [signal.SIG_DFL, signal.SIG_IGN], ids=["as usual", "under nohup"])
+def test_attached_processes_end_with_the_connection(
+    virtual_phone: PhoneFactory, key: Path, hang_ups: signal.Handlers
+) -> None:
+    before = signal.signal(signal.SIGHUP, hang_ups)
     phone = virtual_phone()
+    signal.signal(signal.SIGHUP, before)
     with connected(phone, key) as transport, ThreadPoolExecutor(1) as pool:
         running = pool.submit(transport.shell, f"echo $$ >{TMP}/pid; sleep 600", 30)
         wait_for(lambda: transport_pid(phone) > 0, "the command starts")
