@@ -91,6 +91,7 @@ class Studied:
 
     numbers: tuple[int, ...]
     ended: Ended
+    cancelled: bool  # before it had enough, as far as it knows
 
 
 def run_study(study: Study, template: SweepJob, name: str) -> Studied:
@@ -115,7 +116,7 @@ def run_study(study: Study, template: SweepJob, name: str) -> Studied:
                     search.leave(pause)
                 raise
         ended = Ended(sweep, tuple(trials for _, trials in found), tuple(registry.devices()))
-        return Studied(tuple(number for number, _ in found), ended)
+        return Studied(tuple(number for number, _ in found), ended, search.cancelled)
 
 
 def _study_sweep(registry: Registry, template: SweepJob, name: str, known: Sequence[Trial]) -> Sweep:

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from hydra_plugins.lever_farm._compose import Composed, Composer, save
 from hydra_plugins.lever_farm._launch import job_returns
 from hydra_plugins.lever_farm._study import STARTUP, OptunaStudy, parse
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, TrialsFailed
 from orchestrator.sweeping import run_study
 from orchestrator.sweeps.jobs import SweepJob
 from orchestrator.sweeps.submit import ONE_EACH
@@ -50,7 +50,13 @@ class Optimiser:
             save(one)
             self._context.callbacks.on_job_start(config=one.cfg, task_function=self._task)
         returns = job_returns(composed, ended.ended, self._context.callbacks)
-        self._tell(study, ended.ended.sweep.name, any(one.status is JobStatus.FAILED for one in returns))
+        failed = any(one.status is JobStatus.FAILED for one in returns)
+        self._tell(study, ended.ended.sweep.name, failed)
+        if ended.cancelled and not failed:  # else whoever runs Hydra's jobs tells
+            raise TrialsFailed(
+                f"sweep {ended.ended.sweep.name} was cancelled after {len(returns)} configurations",
+                "The same command goes on with what is known.",
+            )
         return returns
 
     def _compose(self, number: int, overrides: Sequence[str], chosen: Sequence[str]) -> SweepJob:

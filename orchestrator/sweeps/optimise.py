@@ -64,6 +64,7 @@ class Optimising:
         self._event = registry.last_event_id()
         self._refreshed = time.monotonic()
         self._enough = False
+        self.cancelled = False  # the sweep was, by whoever
 
     def run(self, pause: Callable[[float], None], view: View) -> list[tuple[int, tuple[Trial, ...]]]:
         """Until the study has enough and all has ended. Each configuration's number and trials, in the order asked."""
@@ -124,7 +125,8 @@ class Optimising:
         """Returns the trials that ended."""
         news = take_events(self._registry, self._sweep.sweep_id, self._event, self._progress)
         self._event, stale = news.last_event, time.monotonic() - self._refreshed > REFRESH_S
-        if news.cancelled:  # by whoever: nothing more is asked for, and what we asked for meanwhile is not run either
+        if news.cancelled:  # nothing more is asked for, and what we asked for meanwhile is not run either
+            self.cancelled = True
             self._end()
         changed = self._going() if stale or news.cancelled else news.changed
         self._refreshed = time.monotonic() if stale else self._refreshed

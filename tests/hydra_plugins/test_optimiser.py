@@ -121,13 +121,14 @@ def test_on_existing_rerun_measures_anew(agents: Agents, capsys: pytest.CaptureF
     assert len(agents.tried) - before == len(set(agents.tried[before:])) > 1  # each once, however often it is asked for
 
 
-def test_a_search_that_is_cancelled_elsewhere_ends(agents: Agents) -> None:
+@pytest.mark.parametrize("asked", [3, 8], ids=["nothing waits", "some wait"])
+def test_a_search_that_is_cancelled_elsewhere_ends(agents: Agents, asked: int) -> None:
     def cancel() -> None:
         with closing(wiring.open_registry(settings.load())) as registry:
             registry.cancel(registry.sweep("mine").sweep_id)
 
     agents.on_third = cancel
-    assert run(["sweep", *SEARCH, SPACE, *SETTINGS, "sweep=mine"]) == 1
+    assert run(["sweep", *SEARCH, SPACE, *SETTINGS, "sweep=mine", f"hydra.sweeper.n_trials={asked}"]) == 1
     assert len(agents.tried) <= 4
     assert not {trial.state for trial in stored()} & {TrialState.WAITING, TrialState.RUNNING}
 
