@@ -150,7 +150,9 @@ class Faults:
         self.answers.nodes.denied = {"current_now", "voltage_now"}
 
     def _wrong_serial(self, _: float) -> None:
+        """Another phone took its place: connections to the one before are gone."""
         self.answers.properties["ro.serialno"] = _OTHER_SERIAL
+        self.listener.cut()
 
     # --- and back
     def _clear(self, _: list[str]) -> Answer:

@@ -181,6 +181,9 @@ def test_read_only_storage(phone: FakePhone, transport: Transport) -> None:
 
 def test_other_serial(phone: FakePhone, transport: Transport) -> None:
     phone.tell("wrong-serial")
+    with pytest.raises(PhoneUnreachable):  # whom it was connected to is gone
+        transport.shell("true", 10)
+    transport.connect(10)
     assert transport.shell("getprop ro.serialno", 10).stdout.strip() not in ("", phone.serial)
     phone.tell("clear")
     assert transport.shell("getprop ro.serialno", 10).stdout.strip() == phone.serial
