@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from orchestrator.entities import Trial, TrialState
+from orchestrator.entities import FarmEvent, Trial, TrialState
 from orchestrator.sweeps.progress import PhoneActivity
 
 
@@ -49,6 +49,13 @@ def result_text(trial: Trial) -> str:
         if key in metrics
     ]
     return ", ".join(text.strip() for text in shown) or trial.state.value
+
+
+def mishap_text(event: FarmEvent, trial: Trial) -> str:
+    """An attempt that failed and is made up for."""
+    kind = str(event.data.get("failure_kind") or "failed").replace("_", " ")
+    message = first_line(str(event.data.get("failure_message") or "no message"))
+    return f"{event.device}: {trial_name(trial)}: {kind}, will be tried again: {message}"
 
 
 def counts_text(counts: Counter[TrialState]) -> str:

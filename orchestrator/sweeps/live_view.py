@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.entities import Trial, TrialState
-from orchestrator.sweeps.describe import activity_text, counts_text, result_text, trial_name, trial_text
+from orchestrator.sweeps.describe import activity_text, counts_text, mishap_text, result_text, trial_name, trial_text
 from orchestrator.sweeps.follow import View
 from orchestrator.sweeps.plain_view import PlainView
 from orchestrator.sweeps.progress import FINAL, SweepProgress
@@ -38,6 +38,8 @@ class LiveView:
         self._live = live
 
     def update(self, progress: SweepProgress) -> None:
+        for event in progress.take_mishaps():
+            self._live.console.print(Text(mishap_text(event, progress.trials[str(event.trial_id)]), style="yellow"))
         self._live.update(render(progress))
 
     def ended(self, trial: Trial) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from orchestrator.entities import Trial, TrialState
-from orchestrator.sweeps.describe import activity_text, result_text, trial_name, trial_text
+from orchestrator.sweeps.describe import activity_text, mishap_text, result_text, trial_name, trial_text
 from orchestrator.sweeps.progress import SweepProgress
 
 
@@ -16,6 +16,8 @@ class PlainView:
         self._waiting: frozenset[str] = frozenset()
 
     def update(self, progress: SweepProgress) -> None:
+        for event in progress.take_mishaps():
+            self._write(mishap_text(event, progress.trials[str(event.trial_id)]))
         for name, activity in progress.phones.items():
             step = (activity.trial_id, activity.step if activity.connected else "connection lost")
             if self._phones.get(name) != step:

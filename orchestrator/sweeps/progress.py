@@ -31,6 +31,7 @@ class SweepProgress:
 
     trials: dict[str, Trial]
     phones: dict[str, PhoneActivity] = field(default_factory=dict)
+    mishaps: list[FarmEvent] = field(default_factory=list)  # attempts that failed and whose trials wait again
 
     @classmethod
     def of(cls, trials: Iterable[Trial]) -> SweepProgress:
@@ -74,7 +75,14 @@ class SweepProgress:
         elif event.kind == "progress" and event.device:
             before = self.phones.get(event.device) or PhoneActivity(event.trial_id)
             self.phones[event.device] = advance(before, event.data)
+        elif event.kind == "attempt_finished" and event.data.get("trial_state") == TrialState.WAITING.value:
+            self.mishaps.append(event)
         return event.kind != "progress"
+
+    def take_mishaps(self) -> list[FarmEvent]:
+        """Those that were not taken yet."""
+        taken, self.mishaps = self.mishaps, []
+        return taken
 
 
 def advance(activity: PhoneActivity, data: dict[str, Any]) -> PhoneActivity:

@@ -96,6 +96,22 @@ def test_plain_lines_tell_every_step_once(registry: MemoryRegistry) -> None:
     assert any("connection lost" in line for line in told)
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_attempt_that_failed_is_told_though_its_trial_goes_on(registry: MemoryRegistry, terminal: bool) -> None:
+    farm.submit(registry, "t1", "t2")
+    attempts: list[Attempt] = []
+    mishap: list[Step] = [
+        lambda: attempts.append(farm.run(registry, "t1")),
+        lambda: registry.finish_attempt(
+            attempts[0], farm.failed(attempts[0], FailureKind.REBOOTED), TrialState.WAITING, charged=False
+        ),
+        lambda: farm.finish(registry, "t1"),
+        lambda: farm.finish(registry, "t2"),
+    ]
+    _, shown = watch(registry, mishap, terminal)
+    assert shown.count("oneplus12: chain: rebooted, will be tried again: went rebooted") == 1
+
+
 def test_a_finished_batch_needs_no_wait(registry: MemoryRegistry) -> None:
     farm.submit(registry, "t1", "t2")
     farm.finish(registry, "t1")
