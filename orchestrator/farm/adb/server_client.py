@@ -40,9 +40,12 @@ class ServerClient:
     key: str  # file of the public key that this server offers to phones
 
     def ask(self, request: str, deadline: Deadline) -> str:
-        """The server's answer to a `host:` request."""
+        """The server's answer to a `host:` request. Of pairing it may say OKAY and then FAIL, with the reason."""
         with self._asked(request, deadline) as connection, _in_our_terms(self.key):
-            return str(connection.read_string_block())
+            length = connection.read_string(4)
+            if length == "FAIL":
+                raise Refused(connection.read_string_block())
+            return str(connection.read_string(int(length, 16)))
 
     def states(self, deadline: Deadline) -> Iterator[dict[str, str]]:
         """State by serial, now and after every change."""

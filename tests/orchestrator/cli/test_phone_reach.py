@@ -75,3 +75,4 @@ def test_bad_input_is_one_message(lever: Lever, words: list[str], said: str) -> 
     assert err.startswith("error: ")
     assert said in err
     assert "Traceback" not in err
+    assert "invalid literal" not in err
