@@ -63,4 +63,5 @@ def quarantine(name: str, reason: str, registry: Registry) -> None:
     for a retired phone."""
     if registry.device(name).state is DeviceState.RETIRED:
         raise FarmError(f"phone {name} is retired", "No trial runs there anyway.")
-    registry.set_device_state(name, DeviceState.QUARANTINED, f"by hand: {reason}")
+    shown = "".join(c for c in " ".join(reason.split()) if c.isprintable())  # it is printed on people's terminals
+    registry.set_device_state(name, DeviceState.QUARANTINED, f"by hand: {shown}")

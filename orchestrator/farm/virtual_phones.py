@@ -18,6 +18,7 @@ import psutil
 
 from device_agent.virtual.profile import profile_names
 from orchestrator.errors import FarmError, UnknownName, UsageError
+from orchestrator.scheduling.selector import WORDS
 from orchestrator.settings import Settings
 
 START_S = 30.0
@@ -78,6 +79,8 @@ def check_name(name: str) -> None:
         raise UsageError(
             f"{name!r} is not a phone name", "Use letters, digits, dots, dashes and underscores, e.g. desk-3."
         )
+    if name in WORDS:
+        raise UsageError(f"{name!r} cannot be a phone's name: phones={name} chooses among all", "Choose another name.")
 
 
 def ensure_running(settings: Settings, name: str) -> str:

@@ -63,14 +63,14 @@ def test_register_list_show_retire(lever: Lever) -> None:
     assert json.loads(lever("show", "desk", "--json")[1])["address"] is None
     assert "not running" in lever("list")[1]
 
-    assert lever("quarantine", "desk", "--reason", "its battery swells")[0] == 0
-    assert "desk: by hand: its battery swells" in lever("list")[1]
+    assert lever("quarantine", "desk", "--reason", "its \x1b[31mbattery\n swells\x07")[0] == 0
+    assert "desk: by hand: its [31mbattery swells" in lever("list")[1]
     code, out, _ = lever("release", "desk")  # a virtual phone that does not run is started
     assert (code, out) == (0, "desk is released and ready.\n")
     history = lever("show", "desk")[1].partition("history\n")[2].splitlines()
     assert [line.split(maxsplit=3)[2:] for line in history] == [
         ["ready", "released by hand"],
-        ["quarantined", "by hand: its battery swells"],
+        ["quarantined", "by hand: its [31mbattery swells"],
         ["ready"],
     ]
 

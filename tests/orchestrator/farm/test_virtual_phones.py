@@ -114,6 +114,8 @@ def test_bad_names_and_profiles(settings: Settings) -> None:
     for name in ("", "../etc", "a b", "-x", "$(id)", "a\n"):
         with pytest.raises(UsageError, match="not a phone name"):
             virtual_phones.create(settings, name, "oneplus12")
+    with pytest.raises(UsageError, match="'each' cannot be a phone's name: phones=each chooses among all"):
+        virtual_phones.create(settings, "each", "oneplus12")
     with pytest.raises(UsageError, match="no phone profile 'nokia'") as raised:
         virtual_phones.create(settings, "desk", "nokia")
     assert "midrange, oneplus12, pixel8" in raised.value.remedy
