@@ -33,6 +33,7 @@ from orchestrator.models.tiny_model import CONTEXT, write_tiny_pack
 from orchestrator.settings import Settings
 
 DEADLINE_S = 120.0
+EMULATED_S = 1200.0
 LIMITS = Limits(poll=0.1, first_contact=20.0, unreachable=40.0)
 PROMPTS = ((1, 2, 3), (4, 0, 1, 3, 2, 2, 0, 4, 1), (0,))
 NEW_TOKENS = 8
@@ -60,7 +61,7 @@ def run_self_test(device: Device, connect: Connect, settings: Settings) -> str:
     here = run_here(settings, replace(spec, packs_dir=str(shelf.root)), lambda _event: None)
     there = _on_phone(device, spec, shelf, connect, settings)
     allowed = 0.0 if device.facts["runtime"] == HOST_PYTHON else OTHER_CPU
-    return _compared(there, here, allowed)
+    return compared(there, here, allowed)
 
 
 def _spec(pack_hash: str) -> JobSpec:
@@ -71,7 +72,8 @@ def _spec(pack_hash: str) -> JobSpec:
 
 
 def _on_phone(device: Device, spec: JobSpec, shelf: Shelf, connect: Connect, settings: Settings) -> JobResult:
-    order = AttemptOrder(spec.attempt_id, device, to_json(spec), DEADLINE_S)
+    deadline_s = EMULATED_S if device.facts.get("emulated") else DEADLINE_S
+    order = AttemptOrder(spec.attempt_id, device, to_json(spec), deadline_s)
     try:
         outcome = run_attempt(order, connect, shelf, settings, lambda _progress: None, threading.Event(), LIMITS)
     finally:
@@ -87,29 +89,37 @@ def _on_phone(device: Device, spec: JobSpec, shelf: Shelf, connect: Connect, set
     return from_json(JobResult, outcome.result)
 
 
-def _compared(there: JobResult, here: JobResult, allowed: float) -> str:
+def compared(there: JobResult, here: JobResult, allowed: float) -> str:
+    """What came out, in words. `allowed`: share of the logits' spread; 0 allows no other text either. Raises
+    PhoneUnsuitable."""
     pairs = list(_logit_pairs(there, here))
     spread = max(ours for _, _, ours in pairs) - min(ours for _, _, ours in pairs)
     worst = max(pairs, key=lambda pair: abs(pair[1] - pair[2]))
-    difference = abs(worst[1] - worst[2])
-    if difference > allowed * spread or _texts(there) != _texts(here):
+    difference, same = abs(worst[1] - worst[2]), _texts(there) == _texts(here)
+    if difference > allowed * spread or (allowed == 0 and not same):
         raise PhoneUnsuitable(
             f"the phone computes otherwise than this host: {worst[0]} is {worst[1]:.6g} there and {worst[2]:.6g} here"
-            f"{'' if _texts(there) == _texts(here) else ', and the texts differ'}",
+            f"{'' if same else ', and the texts differ'}",
             "Restart the phone and register it again; if it stays so, results from it cannot be trusted.",
         )
     equal = "equal this host's" if difference == 0 else f"differ from this host's by {difference:.2g} at most"
-    return f"{len(pairs)} logits of a tiny model {equal}, and its {len(PROMPTS)} texts too"
+    texts = f"its {len(PROMPTS)} texts too" if same else "its texts part from this host's at ties only"
+    return f"{len(pairs)} logits of a tiny model {equal}, and {texts}"
 
 
 def _logit_pairs(there: JobResult, here: JobResult) -> Iterator[tuple[str, float, float]]:
-    """Each token's logit after each prompt (the vocabulary is so small that the best five are all), and each margin."""
+    """Each token's logit after each prompt (the vocabulary is so small that the best five are all), and each margin, up
+    to the first token that is another one: there the margins point in opposite ways, and after it the pasts differ."""
     for theirs, ours in zip(there.requests, here.requests, strict=True):
         logits: dict[int, float] = dict(theirs.top5_after_prompt)
         for token, logit in ours.top5_after_prompt:
             yield f"prompt {ours.id}, logit of token {token}", logits.get(token, float("inf")), logit
-        for index, (margin, own) in enumerate(zip(theirs.margins, ours.margins, strict=False)):
-            yield f"prompt {ours.id}, margin at token {index}", margin, own
+        choices = zip(theirs.output_ids, ours.output_ids, theirs.margins, ours.margins, strict=False)
+        for index, (their_token, token, margin, own) in enumerate(choices):
+            same = their_token == token
+            yield f"prompt {ours.id}, margin at token {index}", margin if same else -margin, own
+            if not same:
+                break
 
 
 def _texts(result: JobResult) -> list[Any]:

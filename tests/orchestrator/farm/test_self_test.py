@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import device_agent
 from orchestrator.errors import CommandFailed, PhoneUnsuitable
 from orchestrator.farm import runtimes
-from orchestrator.farm.self_test import run_self_test
+from orchestrator.farm.self_test import OTHER_CPU, compared, run_self_test
 from orchestrator.models.tiny_model import write_tiny_pack
 from orchestrator.settings import Settings
 from tests.fakes.bench import Bench
@@ -62,3 +64,21 @@ def test_the_tiny_pack_is_always_the_same(tmp_path: Path) -> None:
     first, second = write_tiny_pack(tmp_path / "a"), write_tiny_pack(tmp_path / "b")
     assert first == second
     assert sum(file.stat().st_size for file in (tmp_path / "a" / first).iterdir()) < 1_000_000
+
+
+def _result(output_ids: list[int], margins: list[float]) -> Any:
+    """As much of a JobResult as is compared."""
+    logits = ((0, 5.0), (1, -5.0))
+    one = SimpleNamespace(id="0", top5_after_prompt=logits, output_ids=output_ids, margins=margins)
+    return cast(Any, SimpleNamespace(requests=[one]))
+
+
+def test_another_processor_may_choose_otherwise_at_a_tie_only() -> None:
+    here = _result([3, 0, 0], [4.0, 0.05, 3.0])
+    tied = _result([3, 1, 4], [4.1, 0.1, 0.2])  # after the tie its past is another one
+    assert "4 logits of a tiny model differ" in compared(tied, here, OTHER_CPU)
+    assert "part from this host's at ties only" in compared(tied, here, OTHER_CPU)
+    with pytest.raises(PhoneUnsuitable, match=r"margin at token 1 is -0\.3 there and 0\.05 here, and the texts differ"):
+        compared(_result([3, 1, 4], [4.0, 0.3, 3.0]), here, OTHER_CPU)
+    with pytest.raises(PhoneUnsuitable, match="the texts differ"):
+        compared(tied, here, 0.0)
