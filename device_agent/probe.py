@@ -25,6 +25,7 @@ def probe(folder: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "ggml": VERSION,
+        "ggml_variant": os.environ.get("LEVER_GGML"),  # which of a bundle's kernels; None: built for this machine
         "machine": platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_mb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1_000_000,

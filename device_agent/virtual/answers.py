@@ -108,6 +108,7 @@ def phone_properties(profile: Profile, name: str, serial: str, limits: Limits, u
         "ro.serialno": serial,
         "ro.lever.virtual": "1",
         "ro.lever.profile": name,
+        "ro.lever.arch": profile.arch,
         "ro.lever.flash_mb_s": str(profile.flash_mb_s),
         "ro.lever.power_model": json.dumps(asdict(profile.power)),
         "ro.lever.userland": userland,

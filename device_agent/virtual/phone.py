@@ -18,6 +18,7 @@ from device_agent.virtual.battery import Battery
 from device_agent.virtual.body import Body
 from device_agent.virtual.connection import Connection
 from device_agent.virtual.control import serve_control
+from device_agent.virtual.emulation import emulation
 from device_agent.virtual.faults import Faults
 from device_agent.virtual.files import Files
 from device_agent.virtual.installation import install_commands, serial_number, shell_environment, write_json
@@ -65,7 +66,7 @@ class VirtualPhone:
         self._nodes = Nodes(root, profile, battery, self._limits)
         self._storage = Storage(root, profile.storage_gb * 10**9)
         self._answers = Answers(self._properties, battery, Thermal(body), self._storage, self._nodes)
-        environment = shell_environment(self._files, userland.path)
+        environment = shell_environment(self._files, userland.path) | emulation(profile.arch)
         look = self._nodes.refresh
         self._shell = Shell(self._processes, userland.shell, environment, self._link, self._storage, look)
         self._listener = Listener(self._connection)

@@ -9,6 +9,7 @@ from typing import Any
 
 from device_agent.wire import from_json
 
+HOST, ARM64 = "host", "arm64"
 _FOLDER = Path(__file__).parent / "profiles"
 
 
@@ -47,6 +48,7 @@ class Profile:
     current_unit: str  # of power_supply's current_now: uA, as the kernel says, or mA
     discharge_sign: int  # of current_now while discharging: -1, as the kernel says, or 1
     denied_nodes: tuple[str, ...]  # of power_supply/battery, to the shell user
+    arch: str = HOST  # whose programs it runs: the host's, or arm64's under an emulator
 
     @property
     def power(self) -> PowerModel:
@@ -63,4 +65,7 @@ def load_profile(name: str) -> Profile:
         raise KeyError(f"no profile {name!r}; there are {', '.join(profile_names())}")
     path = _FOLDER / f"{name}.json" if name in profile_names() else Path(name)
     stated: dict[str, dict[str, Any]] = json.loads(path.read_text())
-    return from_json(Profile, {key: entry["value"] for key, entry in stated.items()}, name)
+    profile = from_json(Profile, {key: entry["value"] for key, entry in stated.items()}, name)
+    if profile.arch not in (HOST, ARM64):
+        raise ValueError(f"profile {name}: arch {profile.arch!r} is neither {HOST} nor {ARM64}")
+    return profile

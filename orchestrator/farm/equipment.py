@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ from orchestrator.settings import Settings
 
 LEAST_FREE = 200_000_000  # bytes: the runtime, the smallest pair's job, and what Android itself wants to keep
 SELF_TEST_S = 60.0
+EMULATION = 10  # times as long may it take when the processor is emulated
 COMMAND_S = 20.0
 PROBED = {"protocol_version", "engine_version", "python", "ggml", "o_direct"}
 NO_WRITING = ("Read-only file system", "Permission denied", "Not a directory", "Operation not permitted")
@@ -41,11 +42,15 @@ def equip(phone: Transport, device: Device, connect: Connect, settings: Settings
             device.facts["runtime"] = BUNDLE
         done(f"{bundle.hash[:12]}{_said_of(device)}")
     with step("self-test", report) as done:
-        device.facts["agent"] = found = _probe(phone, device.root, bundle)
+        device.facts["agent"] = found = _probe(phone, device, bundle)
         compared = run_self_test(device, connect, settings)
-        done("engine {engine_version}, Python {python}, ggml {ggml}: ".format_map(found) + compared)
+        done(
+            "engine {engine_version}, Python {python}, ggml {ggml}".format_map(found)
+            + f"{_kernels(found)}: "
+            + compared
+        )
     with step("flash", report) as done:
-        device.facts["flash_measured"] = measured = _flash(phone, device.root, bundle)
+        device.facts["flash_measured"] = measured = _flash(phone, device, bundle)
         done(f"{measured['mb_s']:g} MB/s read ({measured['io_mode']}){_profile_says(device)}")
     with step("sensors", report) as done:
         vitals = read_vitals(phone)
@@ -93,17 +98,17 @@ def _free_bytes(phone: Transport, root: str) -> int:
     return free
 
 
-def _probe(phone: Transport, root: str, bundle: Parcel) -> dict[str, Any]:
+def _probe(phone: Transport, device: Device, bundle: Parcel) -> dict[str, Any]:
     """What the agent finds on the phone."""
-    found = _asked(phone, root, bundle, "probe")
+    found = _asked(phone, device, bundle, "probe")
     if not found.keys() >= PROBED or found["protocol_version"] != PROTOCOL_VERSION:
         raise CommandFailed(f"the agent's probe answered {found!r}", _AGAIN)
     return found
 
 
-def _flash(phone: Transport, root: str, bundle: Parcel) -> dict[str, Any]:
+def _flash(phone: Transport, device: Device, bundle: Parcel) -> dict[str, Any]:
     """`mb_s` and `io_mode`."""
-    found = _asked(phone, root, bundle, "flash")
+    found = _asked(phone, device, bundle, "flash")
     if not isinstance(found.get("mb_s"), int | float) or found["mb_s"] <= 0:
         raise CommandFailed(f"the agent's flash measurement answered {found!r}", _AGAIN)
     return {"mb_s": float(found["mb_s"]), "io_mode": str(found.get("io_mode"))}
@@ -112,12 +117,15 @@ def _flash(phone: Transport, root: str, bundle: Parcel) -> dict[str, Any]:
 _AGAIN = "Register the phone again: its runtime may be damaged."
 
 
-def _asked(phone: Transport, root: str, bundle: Parcel, command: str) -> dict[str, Any]:
+def _asked(phone: Transport, device: Device, bundle: Parcel, command: str) -> dict[str, Any]:
     """The last line that the agent's `command` prints about our folder: JSON."""
+    root, patience_s = device.root, SELF_TEST_S * (EMULATION if device.facts.get("emulated") else 1)
     agent = quote(f"{root}/{bundle.path}/agent")
-    result = phone.shell(f"sh {agent} {command} {quote(root)}", SELF_TEST_S)
+    result = phone.shell(f"sh {agent} {command} {quote(root)}", patience_s)
     last = (result.stdout.strip().splitlines() or ["it printed nothing"])[-1]
     if result.exit_code != 0:
+        if last.startswith("error: "):  # the bundle's own words (bundles/on_phone/agent): they say what to do
+            raise CommandFailed(last.removeprefix("error: "))
         raise CommandFailed(f"the agent's {command} ended with exit code {result.exit_code}: {last[:300]}", _AGAIN)
     try:
         found = json.loads(last)
@@ -129,8 +137,13 @@ def _asked(phone: Transport, root: str, bundle: Parcel, command: str) -> dict[st
 
 
 def _said_of(device: Device) -> str:
-    virtual = device.facts["runtime"] == HOST_PYTHON
-    return ": the agent on this host's Python (virtual phones only)" if virtual else f" for {device.facts['abi']}"
+    if device.facts["runtime"] == HOST_PYTHON:
+        return ": the agent on this host's Python (virtual phones only)"
+    return f" for {device.facts['abi']}{', emulated' if device.facts.get('emulated') else ''}"
+
+
+def _kernels(found: Mapping[str, Any]) -> str:
+    return f" for {found['ggml_variant']}" if found.get("ggml_variant") else ""
 
 
 def _profile_says(device: Device) -> str:

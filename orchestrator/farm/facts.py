@@ -12,6 +12,7 @@ from orchestrator.farm.provisioning import run
 from orchestrator.farm.runtimes import HOST_PYTHON
 
 READ_S = 20.0
+HOST = "host"  # ro.lever.arch of a virtual phone that runs the host's programs
 COMMAND = "getprop; echo '>'; cat /proc/meminfo; echo '>'; ls -d /sys/devices/system/cpu/cpu[0-9]*"
 PROPERTY = re.compile(r"^\[(.*?)\]: \[(.*)\]$", re.MULTILINE)
 SIMULATED = ("battery", "power", "temperature", "cpu", "flash_cap")  # what a virtual phone only states or imitates
@@ -19,10 +20,11 @@ SIMULATED = ("battery", "power", "temperature", "cpu", "flash_cap")  # what a vi
 
 def read_facts(phone: Transport) -> dict[str, Any]:
     """Keys: serial, model, soc, abi, abis, sdk, fingerprint, ram_mb, cores, runtime; for a virtual phone also profile,
-    userland, limits, profile_cores, flash_mb_s, power_model {idle_w, cpu_w_per_core, flash_j_per_gb} and simulated
-    (labels).
+    userland, limits, profile_cores, flash_mb_s, power_model {idle_w, cpu_w_per_core, flash_j_per_gb}, emulated and
+    simulated (labels).
 
-    `runtime` is "host-python" for virtual phones, else "none" until registration brings a bundle (equipment.py)."""
+    `runtime` is "host-python" for virtual phones that run the host's programs, else "none" until registration brings a
+    bundle (equipment.py)."""
     output = run(phone, COMMAND, READ_S)
     if output.count("\n>\n") != 2:
         raise CommandFailed(
@@ -57,8 +59,10 @@ def _stated(props: dict[str, str]) -> dict[str, Any]:
         "power_model": json.loads(props["ro.lever.power_model"]),
         "userland": props.get("ro.lever.userland", "unknown"),  # mksh+toybox, as Android's, or the host's own
         "limits": json.loads(props.get("ro.lever.limits", "{}")),  # how cores, memory and flash are held to the profile
-        "runtime": HOST_PYTHON,
-        "simulated": list(SIMULATED),
+        # a phone whose processor is emulated needs what a real one needs
+        "runtime": "none" if (emulated := props.get("ro.lever.arch", HOST) != HOST) else HOST_PYTHON,
+        "emulated": emulated,
+        "simulated": [*SIMULATED, *(["instructions"] if emulated else [])],
     }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from orchestrator.entities import Device, DeviceState
 from orchestrator.errors import UsageError, WrongPhone
 from orchestrator.farm import virtual_phones
-from orchestrator.farm.runtimes import HOST_PYTHON
 from orchestrator.settings import Settings
 
 HOST_PORT = re.compile(r"(?P<host>[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
@@ -66,7 +65,7 @@ def identify(
             f"the phone at {address.removeprefix('tcp:')} tells no serial number (ro.serialno)",
             "Restart the phone; without a serial number it could not be told from another one.",
         )
-    virtual = facts["runtime"] == HOST_PYTHON
+    virtual = "profile" in facts
     known = next((device for device in devices if device.serial == serial), None)
     name = name or (known.name if known else free_name(facts.get("profile") or facts["model"], devices))
     for device in _in_use(devices):

@@ -9,11 +9,12 @@ import pytest
 from device_agent.virtual import profile
 from device_agent.virtual.battery import EMPTY_MV, FULL_MV, Battery
 from device_agent.virtual.body import Body
+from device_agent.virtual.emulation import emulation
 from device_agent.virtual.processes import Usage
 
 
-def test_there_are_the_three() -> None:
-    assert profile.profile_names() == ["midrange", "oneplus12", "pixel8"]
+def test_there_are_the_three_and_one_emulated() -> None:
+    assert profile.profile_names() == ["midrange", "midrange-arm64", "oneplus12", "pixel8"]
 
 
 @pytest.mark.parametrize("name", profile.profile_names())
@@ -26,7 +27,7 @@ def test_every_number_has_a_source(name: str) -> None:
 
 
 def test_unknown_profile_names_the_known() -> None:
-    with pytest.raises(KeyError, match="midrange, oneplus12, pixel8"):
+    with pytest.raises(KeyError, match="midrange, midrange-arm64, oneplus12, pixel8"):
         profile.load_profile("nokia3310")
 
 
@@ -70,3 +71,22 @@ def test_heat_has_inertia_and_throttles() -> None:
     assert run(20 * pixel.heat_tau_s, 0) == pytest.approx(cool, abs=0.01)
     body.pinned_c = 60.0
     assert (body.thermal_status(), body.clock_share()) == (4, 0.4)
+
+
+def test_arch_is_the_host_s_or_arm64(tmp_path: Path) -> None:
+    assert profile.load_profile("midrange").arch == "host"
+    assert profile.load_profile("midrange-arm64").arch == "arm64"
+    stated = json.loads((Path(profile.__file__).parent / "profiles" / "midrange-arm64.json").read_text())
+    stated["arch"]["value"] = "riscv"
+    (tmp_path / "odd.json").write_text(json.dumps(stated))
+    with pytest.raises(ValueError, match="arch 'riscv' is neither host nor arm64"):
+        profile.load_profile(str(tmp_path / "odd.json"))
+
+
+def test_a_phone_of_another_processor_needs_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert emulation("host") == {}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="apt-get install qemu-user-static"):
+        emulation("arm64")
+    (tmp_path / "qemu-aarch64").touch(0o755)
+    assert emulation("arm64")["LEVER_EMULATOR"].startswith(f"{tmp_path}/qemu-aarch64 -cpu max")

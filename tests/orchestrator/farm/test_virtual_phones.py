@@ -118,7 +118,7 @@ def test_bad_names_and_profiles(settings: Settings) -> None:
         virtual_phones.create(settings, "each", "oneplus12")
     with pytest.raises(UsageError, match="no phone profile 'nokia'") as raised:
         virtual_phones.create(settings, "desk", "nokia")
-    assert "midrange, oneplus12, pixel8" in raised.value.remedy
+    assert "midrange, midrange-arm64, oneplus12, pixel8" in raised.value.remedy
     virtual_phones.create(settings, "desk", "oneplus12")
     with pytest.raises(UsageError, match="exists with profile 'oneplus12'"):
         virtual_phones.create(settings, "desk", "pixel8")
