@@ -25,6 +25,7 @@ COMMANDS = {
     "dashboard": ("orchestrator.cli.dashboard", "dashboard", "Open MLflow's UI and the farm's own pages."),
     "phones": ("orchestrator.cli.phones", "phones", "Register phones, see how they are, look after them."),
     "models": ("orchestrator.cli.models", "models", "Add, list and verify model pairs."),
+    "bundle": ("orchestrator.cli.bundle", "bundle", "Build the runtime for real phones."),
     "calibrate": (
         "orchestrator.cli.calibrate",
         "calibrate",

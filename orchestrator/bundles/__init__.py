@@ -1,0 +1,1 @@
+"""Building what a real phone's agent runs on: Python, numpy and ggml for its processor."""
