@@ -17,6 +17,7 @@ settings.load_profile("lever")
 
 pytest_plugins = [
     "tests.fakes.agents",
+    "tests.fakes.arm64",
     "tests.fakes.mlflow_store",
     "tests.fakes.phones",
     "tests.fakes.adb",
