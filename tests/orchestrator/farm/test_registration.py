@@ -248,7 +248,7 @@ def test_bad_targets(target: str, settings: Settings, registry: Registry) -> Non
 def test_unknown_profile_lists_those_that_exist() -> None:
     with pytest.raises(UsageError, match="no phone profile 'nokia'") as raised:
         parse_target("virtual:nokia")
-    assert "midrange, oneplus12, pixel8" in raised.value.remedy
+    assert "midrange, midrange-arm64, oneplus12, pixel8" in raised.value.remedy
 
 
 def test_another_phone_at_a_known_address_or_name(settings: Settings) -> None:
