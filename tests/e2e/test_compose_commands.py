@@ -22,8 +22,10 @@ import pytest
 
 from deploy.make_env import make_env
 from orchestrator.entities import TrialState
+from orchestrator.farm import virtual_phones
 from orchestrator.registry.contract import Registry
 from orchestrator.registry.sql import open_registry
+from orchestrator.settings import Settings
 from tests.fakes import compose
 from tests.fakes.live_farm import LiveFarm, until
 from tests.fakes.postgres import Postgres
@@ -118,6 +120,12 @@ class Composed:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
 
+    def stop_phones(self) -> None:
+        """They end with their container; here nothing does that."""
+        settings = Settings(self.folder / "farm", "", "", "here")
+        for phone in virtual_phones.names(settings):
+            virtual_phones.stop(settings, phone)
+
 
 @pytest.fixture(scope="module")
 def composed() -> Iterator[Composed]:
@@ -135,6 +143,7 @@ def composed() -> Iterator[Composed]:
         finally:
             for name in reversed(made.processes):
                 made.stop(name)
+            made.stop_phones()
             made.database.stop()
 
 
