@@ -66,8 +66,9 @@ class PackWeights:
 
     @property
     def measured_mb_s(self) -> float | None:
-        """Speed of streaming while the reader was at it; None when it read nothing."""
-        return self._streamer.read_bytes / MB / self._streamer.busy_s if self._streamer.read_bytes else None
+        """Speed of streaming while the reader was at it; None before its first piece was timed."""
+        busy_s = self._streamer.busy_s  # told after the bytes, by another thread
+        return self._streamer.read_bytes / MB / busy_s if busy_s else None
 
     def begin_pass(self) -> None:
         if not self._ring:

@@ -55,6 +55,15 @@ def test_every_pass_sees_every_layer(pack: Path, mode: str) -> None:
     weights.close()
 
 
+def test_no_speed_is_told_before_a_piece_was_timed(pack: Path) -> None:
+    weights = open_streamed(pack, 2, 4, None)
+    a_pass(weights)
+    assert weights.measured_mb_s is not None
+    weights.close()
+    weights._streamer.busy_s = 0.0  # as between the first piece's bytes and its time
+    assert weights.measured_mb_s is None
+
+
 def test_some_layers_pinned_and_the_rest_streamed(pack: Path) -> None:
     from device_agent.model.pack import open_pack
 
