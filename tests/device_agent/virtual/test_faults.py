@@ -41,13 +41,6 @@ def cleared(phone: FakePhone) -> Iterator[None]:
     assert phone.tell("active") == "{}"
 
 
-@pytest.fixture
-def transport(phone: FakePhone, tmp_path: Path) -> Iterator[Transport]:
-    with open_transport(phone.address, tmp_path / "adbkey") as opened:
-        opened.connect(10)
-        yield opened
-
-
 def reached(phone: FakePhone, tmp_path: Path, timeout_s: float = 10) -> bool:
     with open_transport(phone.address, tmp_path / "adbkey") as transport:
         try:

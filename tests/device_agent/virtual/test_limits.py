@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from device_agent.virtual import profile
-from orchestrator.farm.adb.connect import open_transport
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
 from tests.fakes.phones import FakePhone, start_phone
@@ -53,13 +52,6 @@ def phone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     running = start_phone(folder / "phone", "tiny", str(folder / "tiny.json"), *extra)
     yield running
     running.stop()
-
-
-@pytest.fixture
-def transport(phone: FakePhone, tmp_path: Path) -> Iterator[Transport]:
-    with open_transport(phone.address, tmp_path / "adbkey") as opened:
-        opened.connect(10)
-        yield opened
 
 
 def how(transport: Transport) -> dict[str, str]:

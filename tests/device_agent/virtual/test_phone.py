@@ -27,13 +27,6 @@ def phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakePhone]:
     running.stop()
 
 
-@pytest.fixture
-def transport(phone: FakePhone, tmp_path: Path) -> Iterator[Transport]:
-    with open_transport(phone.address, tmp_path / "adbkey") as opened:
-        opened.connect(10)
-        yield opened
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
