@@ -35,6 +35,8 @@ def vulkan() -> dict[str, str]:
         "GGML_BACKEND_PATH": str(library),
         "GGML_VK_VISIBLE_DEVICES": "0",
         "GGML_VK_DISABLE_F16": "1",  # that driver's half precision is slow to compile
+        # Debian 12's driver reads scratch that ggml frees behind a batch of several operations: one at a time, then.
+        "GGML_VK_MAX_NODES_PER_SUBMIT": "1",
         "VK_ICD_FILENAMES": str(DRIVER),
         "MESA_SHADER_CACHE_DIR": str(folder / "shaders"),
         "PYTHONPATH": str(ROOT),

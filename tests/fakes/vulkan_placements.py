@@ -31,8 +31,6 @@ MODELS = {
     "target": TinyModel("qwen2", "Q8_0", n_layers=3, tied=False),
     "draft": TinyModel("qwen2", "Q8_0", n_layers=3, tied=False, noise=0.05),
 }
-# The largest batch comes first. Debian 12's software driver follows pointers to buffers that ggml has freed, and ggml
-# frees its scratch buffers when a larger batch wants more.
 PROMPT = tuple(int(token) for token in np.random.default_rng(3).integers(3, 250, 70))
 SPEC = EngineSpec("static_tree", draft_widths=(3, 2, 1), n_ctx=128, threads=1)
 TOKENS = 24
