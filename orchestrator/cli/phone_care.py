@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.finite import finite
 from orchestrator.cli.phone_farm import phone_farm
 
 
@@ -63,9 +64,16 @@ def retire(name: str, wiped: bool) -> None:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]…")
-@click.option("--older-than", type=click.FloatRange(min=0), default=14.0, show_default=True, metavar="DAYS")
 @click.option(
-    "--keep-free", type=click.FloatRange(min=0), default=0.0, metavar="GB", help="And more, until so much is."
+    "--older-than", type=click.FloatRange(min=0), callback=finite, default=14.0, show_default=True, metavar="DAYS"
+)
+@click.option(
+    "--keep-free",
+    type=click.FloatRange(min=0),
+    callback=finite,
+    default=0.0,
+    metavar="GB",
+    help="And more, until so much is.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 def gc(names: tuple[str, ...], older_than: float, keep_free: float, dry_run: bool) -> None:

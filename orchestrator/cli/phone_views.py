@@ -132,6 +132,9 @@ def print_details(data: Mapping[str, Any], history: Sequence[FarmEvent]) -> None
 
 def print_garbage(device: Device, found: Collected, dry_run: bool) -> None:
     """What went from one phone, and what stays."""
+    if found.free_bytes is None:
+        click.echo(f"{device.name}: nothing of ours is there")
+        return
     would = "would go" if dry_run else "gone"
     for item in found.taken:
         size, unused = f"{item.nbytes / 1e6:.0f} MB", _span(item.age_s)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from orchestrator.entities import Device
-from orchestrator.errors import CommandFailed
+from orchestrator.entities import Device, DeviceState
+from orchestrator.errors import CommandFailed, FarmError
 from orchestrator.farm import job_folder, quiet
 from orchestrator.farm.adb.contract import Transport
 from orchestrator.farm.adb.quote import quote
@@ -47,7 +47,7 @@ class Collected:
     taken: tuple[Held, ...]  # removed, or with a dry run: what would be
     kept: tuple[Held, ...]
     jobs: tuple[str, ...]  # job folders removed
-    free_bytes: int  # on the phone, before
+    free_bytes: int | None  # on the phone, before; None: there is no folder of ours
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class Policy:
 
 
 def collect_garbage(device: Device, registry: Registry, connect: Connect, policy: Policy, dry_run: bool) -> Collected:
-    """Holds the phone meanwhile. Raises FarmError when it is not free, PhoneError."""
+    """Holds the phone meanwhile. Raises FarmError when it is not free or retired, PhoneError."""
+    if device.state is DeviceState.RETIRED:
+        raise FarmError(f"phone {device.name} is retired", f"To empty it: lever phones retire {device.name} --wipe")
     with undisturbed(device, registry, "gc"):
         return _collect(device, registry, connect, policy, dry_run)
 
@@ -79,7 +81,7 @@ def _collect(device: Device, registry: Registry, connect: Connect, policy: Polic
     with connect(device) as phone:
         found, free = _listed(phone, device.root)
         needed = registry.wanted_packs() | {str(device.facts.get("runtime_hash", ""))}
-        taken = choose(found, needed, free, policy)
+        taken = choose(found, needed, free or 0, policy)
         jobs: list[str] = []
         if not dry_run:
             jobs = job_folder.sweep(phone, device.root, keep="")
@@ -89,11 +91,11 @@ def _collect(device: Device, registry: Registry, connect: Connect, policy: Polic
         return Collected(tuple(taken), tuple(item for item in found if item not in taken), tuple(jobs), free)
 
 
-def _listed(phone: Transport, root: str) -> tuple[list[Held], int]:
-    """What lies there, and the phone's free bytes; nothing and 0 when our folder is not there."""
+def _listed(phone: Transport, root: str) -> tuple[list[Held], int | None]:
+    """What lies there, and the phone's free bytes; nothing and None when our folder is not there."""
     output = run(phone, LIST.replace("ROOT", quote(root)), LIST_S)
     if output.strip() == "none":
-        return [], 0
+        return [], None
     lines = output.splitlines()
     try:
         now = float(next(line.split()[1] for line in lines if line.startswith("now ")))

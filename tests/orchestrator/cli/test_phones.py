@@ -120,6 +120,8 @@ def test_the_list_fits_80_columns(lever: Lever, monkeypatch: pytest.MonkeyPatch)
         (["quarantine", "nobody"], "nobody"),
         (["gc", "nobody"], "nobody"),
         (["gc", "--older-than", "-1"], "older-than"),
+        (["gc", "--older-than", "nan"], "not a finite number"),
+        (["gc", "--keep-free", "inf"], "not a finite number"),
         (["retire", "nobody", "--wipe"], "nobody"),
         (["register"], "Missing argument"),
     ],

@@ -62,7 +62,7 @@ def test_what_is_old_and_not_needed_goes(bench: Bench, registry: Registry) -> No
     assert not any(folder.is_dir() for folder in (old, half, other))
     assert all(folder.is_dir() for folder in (wanted, young, own))
     assert found.jobs == ("over.1",)
-    assert found.free_bytes > 0
+    assert found.free_bytes
     assert sum(item.nbytes for item in found.taken) > 250_000
     assert desk(registry).state is DeviceState.READY
 
@@ -95,7 +95,14 @@ def test_a_busy_phone_and_one_that_is_away(bench: Bench, registry: Registry) -> 
 
 def test_a_phone_without_our_folder(bench: Bench, registry: Registry) -> None:
     found = collect_garbage(desk(registry), registry, bench.connect, NOW, dry_run=False)
-    assert (found.taken, found.kept) == ((), ())
+    assert (found.taken, found.kept, found.free_bytes) == ((), (), None)
+
+
+def test_a_retired_phone(bench: Bench, registry: Registry) -> None:
+    registry.set_device_state("desk", DeviceState.RETIRED, "by hand")
+    with pytest.raises(FarmError, match="desk is retired") as raised:
+        collect_garbage(desk(registry), registry, bench.connect, NOW, dry_run=False)
+    assert "lever phones retire desk --wipe" in raised.value.remedy
 
 
 ITEMS = st.lists(
