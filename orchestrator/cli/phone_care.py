@@ -30,13 +30,14 @@ def release(name: str) -> None:
     from orchestrator.errors import FarmError
     from orchestrator.farm import look_now
     from orchestrator.farm.connecting import connector
+    from orchestrator.farm.health import ANSWER_S
+    from orchestrator.farm.targets import to_register
 
     with phone_farm() as (settings, registry):
-        state, reason = look_now.release(name, registry, connector(settings))
+        state, reason = look_now.release(name, registry, connector(settings, timeout_s=ANSWER_S))
+        again = to_register(registry.device(name), settings)
     if state is not DeviceState.READY:
-        raise FarmError(
-            f"{name} is released, but {state.value}: {reason}", f"Repair it: lever phones register … --name {name}"
-        )
+        raise FarmError(f"{name} is released, but {state.value}: {reason}", f"When that is mended: {again}")
     click.echo(f"{name} is released and ready.")
 
 

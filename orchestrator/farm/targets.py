@@ -43,6 +43,13 @@ def parse_target(text: str) -> Target:
     return Target(None, f"{kind}:{match['host']}:{int(match['port'])}")
 
 
+def to_register(device: Device, settings: Settings) -> str:
+    """The command that registers a phone of ours again, which repairs it."""
+    ours = device.simulated and device.name in virtual_phones.names(settings)
+    target = f"virtual:{device.facts['profile']}" if ours else device.address.removeprefix("tcp:")
+    return f"lever phones register {target} --name {device.name}"
+
+
 def free_name(base: str, devices: Sequence[Device]) -> str:
     """`base`, or `base-2`, `base-3`… when phones in use are called so; a retired phone's name is free again."""
     taken = {device.name for device in _in_use(devices)}

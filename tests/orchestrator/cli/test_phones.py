@@ -13,7 +13,8 @@ from orchestrator import settings as farm_settings
 from orchestrator.cli.main import run
 from orchestrator.cli.phone_farm import phone_farm
 from orchestrator.entities import Device, DeviceState
-from orchestrator.farm import virtual_phones
+from orchestrator.farm import health, virtual_phones
+from tests.fakes.phones import PhoneFactory
 
 Lever = Callable[..., tuple[int, str, str]]
 
@@ -88,6 +89,20 @@ def test_register_list_show_retire(lever: Lever) -> None:
     assert (code, out.startswith("desk is retired")) == (0, True)
     assert json.loads(lever("list", "--json")[1]) == []
     assert "retired" in lever("list", "--all")[1]
+
+
+def test_a_released_phone_that_revoked_our_key(
+    lever: Lever, virtual_phone: PhoneFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "ANSWER_S", 1.0)
+    phone = virtual_phone()
+    with phone_farm(make=True) as (_, registry):
+        registry.put_device(Device("desk", phone.address, "tcp", "here", phone.serial, "/r", DeviceState.QUARANTINED))
+    phone.unauthorized()
+    code, out, err = lever("release", "desk")
+    assert (code, out) == (1, "")
+    assert "desk is released, but unauthorized: " in err
+    assert f"lever phones register {phone.endpoint} --name desk" in err
 
 
 def test_the_list_fits_80_columns(lever: Lever, monkeypatch: pytest.MonkeyPatch) -> None:
