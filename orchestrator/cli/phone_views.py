@@ -54,7 +54,7 @@ def calibrating(name: str) -> Iterator[Callable[[Progress], None]]:
 
 
 class StepPrinter:
-    """A line for every step that is done, a spinner for the one that goes on."""
+    """A line for every step that is done or asks for something, a spinner for the one that goes on."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -68,7 +68,9 @@ class StepPrinter:
         self._status.stop()
 
     def __call__(self, step: Step) -> None:
-        if step.detail is None:
+        if step.asks:
+            self._console.print(f"[yellow]?[/] {step.name:<11} {escape(step.asks)}", soft_wrap=True)
+        elif step.detail is None:
             self._status.update(f"{step.name}…" + ("" if step.share is None else f" {step.share:.0%}"))
         else:
             self._console.print(f"[green]✓[/] {step.name:<11} {escape(step.detail)}", soft_wrap=True)

@@ -95,7 +95,7 @@ def _connected(address: str, settings: Settings, report: Report) -> Transport:
             done(address.removeprefix("tcp:"))
     except PhoneUnauthorized:
         with step("authorise", report) as done:
-            report(Step("authorise", f"{ASK} (This computer's key: {key_path(settings)}.pub)"))
+            report(Step("authorise", asks=f"{ASK} (This computer's key: {key_path(settings)}.pub)"))
             phone = open_address(settings, address, AUTHORISE_S)
             done("allowed")
     return phone

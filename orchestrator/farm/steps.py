@@ -14,6 +14,7 @@ class Step:
     name: str  # start, connect, authorise, answer, facts, space, runtime, self-test, flash, sensors, calibration
     detail: str | None = None  # None: it has begun; else what came out of it
     share: float | None = None  # of a step that goes on: how much of it is done, 0 to 1
+    asks: str = ""  # of a step that waits for a person: what is to be done
 
 
 Report = Callable[[Step], None]
