@@ -26,7 +26,7 @@ SELF_TEST_S = 60.0
 EMULATION = 10  # times as long may it take when the processor is emulated
 COMMAND_S = 20.0
 PROBED = {"protocol_version", "engine_version", "python", "ggml", "o_direct"}
-NO_WRITING = ("Read-only file system", "Permission denied", "Not a directory", "Operation not permitted")
+NO_WRITING = ("Read-only file system", "Permission denied", "Not a directory", "Operation not permitted", "File exists")
 
 
 def equip(phone: Transport, device: Device, connect: Connect, settings: Settings, report: Report) -> None:
@@ -80,22 +80,30 @@ def _remove(phone: Transport, device: Device, connect: Connect) -> None:
 
 
 def _free_bytes(phone: Transport, root: str) -> int:
-    try:
+    with _no_writing_named(f"{root} cannot be made on the phone"):
         _, free = listing(phone, root, [])
-    except CommandFailed as error:
-        if any(words in error.message for words in NO_WRITING):
-            raise PhoneUnsuitable(
-                f"{root} cannot be made on the phone: {error.message}",
-                "See that /data/local/tmp exists there and that its shell may write to it (adb shell touch /data/local"
-                "/tmp/x); a restart of the phone mends a file system that went read-only.",
-            ) from error
-        raise
     if free < LEAST_FREE:
         raise PhoneDiskFull(
             f"{free / 1e6:.0f} MB are free at {root}, and {LEAST_FREE / 1e6:.0f} MB are wanted at least",
             "Free some space on the phone.",
         )
+    with _no_writing_named(f"{root} cannot be written on the phone"):
+        run(phone, f"touch {quote(f'{root}/.new')} && rm {quote(f'{root}/.new')}", COMMAND_S)
     return free
+
+
+@contextmanager
+def _no_writing_named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except CommandFailed as error:
+        if any(words in error.message for words in NO_WRITING):
+            raise PhoneUnsuitable(
+                f"{what}: {error.message}",
+                "See that /data/local/tmp exists there, that its shell may write to it (adb shell touch /data/local"
+                "/tmp/x) and that no file has our folder's name; a restart mends a file system that went read-only.",
+            ) from error
+        raise
 
 
 def _probe(phone: Transport, device: Device, bundle: Parcel) -> dict[str, Any]:

@@ -132,6 +132,24 @@ def test_no_space(odd: FakePhone, settings: Settings, registry: Registry) -> Non
     assert not odd.path(ROOT).exists()
 
 
+def test_a_file_where_our_folder_would_be(odd: FakePhone, settings: Settings, registry: Registry) -> None:
+    odd.path(ROOT).write_text("somebody's")
+    error = refusal(at(odd), settings, registry)
+    assert re.search(
+        f"step 'space' failed: {ROOT} cannot be made on the phone: .*(File exists|Not a directory)", error.message
+    )
+    assert odd.path(ROOT).read_text() == "somebody's"
+
+
+def test_storage_that_went_read_only(odd: FakePhone, settings: Settings, registry: Registry) -> None:
+    """The folder is there from before: making it says nothing."""
+    odd.path(ROOT).mkdir()
+    overrule(odd, "touch", "echo \"touch: '$1': Read-only file system\" >&2; exit 1")
+    error = refusal(at(odd), settings, registry)
+    assert f"step 'space' failed: {ROOT} cannot be written on the phone: " in error.message
+    assert "a restart mends" in error.remedy
+
+
 @pytest.mark.parametrize("what", ["Read-only file system", "Permission denied"])
 def test_a_folder_that_cannot_be_written(what: str, odd: FakePhone, settings: Settings, registry: Registry) -> None:
     overrule(odd, "mkdir", f"echo \"mkdir: '$2': {what}\" >&2; exit 1")
