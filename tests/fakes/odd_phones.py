@@ -45,6 +45,11 @@ def ssh(connection: socket.socket) -> None:
     connection.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n")
 
 
+def short_ssh(connection: socket.socket) -> None:
+    """Less than the header of an ADB packet."""
+    connection.sendall(b"SSH-2.0-dropbear\r\n")
+
+
 def web(connection: socket.socket) -> None:
     connection.recv(4096)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from adb_shell.constants import MESSAGE_FORMAT, MESSAGE_SIZE
 
 from orchestrator.farm.adb.byte_stream import ByteStream, RunningCommand
-from orchestrator.farm.adb.faults import DeadlinePassed, KeyNotAllowed
+from orchestrator.farm.adb.faults import DeadlinePassed, KeyNotAllowed, NotAdb
 from orchestrator.farm.adb.keys import load_signer
 from orchestrator.farm.adb.mended_device import MendedDevice
 from orchestrator.farm.adb.stream_transport import StreamTransport, checked_length
@@ -40,6 +40,8 @@ class AdbShellTransport(StreamTransport):
             except DeadlinePassed as error:
                 if self._key_offered:
                     raise KeyNotAllowed(f"{self._key_path}.pub") from error
+                if said := bytes(self._link.handshake):  # less than a packet's header
+                    raise NotAdb(f"it said {said!r}") from error
                 raise
 
     def banner(self) -> dict[str, str]:

@@ -31,8 +31,10 @@ class TcpLink(BaseTransport):  # type: ignore[misc]  # adb-shell has no types
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except TimeoutError as error:
             raise DeadlinePassed from error
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that no name can be
-            raise LinkDown(str(error)) from error
+        except OSError as error:
+            raise _down(error) from error
+        except UnicodeError as error:
+            raise LinkDown("no host can have that name") from error
 
     def bulk_read(self, numbytes: int, _transport_timeout_s: float | None) -> bytes:
         try:
@@ -40,7 +42,7 @@ class TcpLink(BaseTransport):  # type: ignore[misc]  # adb-shell has no types
         except TimeoutError as error:
             raise DeadlinePassed from error
         except OSError as error:
-            raise LinkDown(str(error)) from error
+            raise _down(error) from error
         if not data:
             raise LinkDown("the phone closed the connection")
         if len(self.handshake) < _HANDSHAKE_BYTES:
@@ -55,7 +57,7 @@ class TcpLink(BaseTransport):  # type: ignore[misc]  # adb-shell has no types
         except TimeoutError as error:
             raise DeadlinePassed from error
         except OSError as error:
-            raise LinkDown(str(error)) from error
+            raise _down(error) from error
         return len(data)
 
     def close(self) -> None:
@@ -68,3 +70,7 @@ class TcpLink(BaseTransport):  # type: ignore[misc]  # adb-shell has no types
             raise LinkDown("not connected")
         self._socket.settimeout(self._deadline.left())
         return self._socket
+
+
+def _down(error: OSError) -> LinkDown:
+    return LinkDown(error.strerror or str(error))

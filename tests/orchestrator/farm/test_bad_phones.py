@@ -69,7 +69,9 @@ def at(phone: FakePhone) -> str:
     return phone.address.removeprefix("tcp:")
 
 
-@pytest.mark.parametrize("answer", [odd_phones.ssh, odd_phones.web, odd_phones.hangs_up, odd_phones.silent])
+@pytest.mark.parametrize(
+    "answer", [odd_phones.ssh, odd_phones.short_ssh, odd_phones.web, odd_phones.hangs_up, odd_phones.silent]
+)
 def test_a_port_of_something_else(answer: odd_phones.Answer, settings: Settings, registry: Registry) -> None:
     with odd_phones.listening(answer) as target:
         error = refusal(target, settings, registry)
@@ -78,16 +80,23 @@ def test_a_port_of_something_else(answer: odd_phones.Answer, settings: Settings,
     assert target in error.message
 
 
-def test_what_answers_in_another_language_is_called_so(settings: Settings, registry: Registry) -> None:
-    with odd_phones.listening(odd_phones.ssh) as target:
+@pytest.mark.parametrize("answer", [odd_phones.ssh, odd_phones.short_ssh])
+def test_what_answers_in_another_language_is_called_so(
+    answer: odd_phones.Answer, settings: Settings, registry: Registry
+) -> None:
+    with odd_phones.listening(answer) as target:
         assert "does not speak ADB" in refusal(target, settings, registry).message
 
 
-@pytest.mark.parametrize("target", ["127.0.0.1:1", "no-such-host.invalid:5555"])
-def test_a_wrong_address(target: str, settings: Settings, registry: Registry) -> None:
+@pytest.mark.parametrize(
+    ("target", "said"), [("127.0.0.1:1", "failed: Connection refused"), ("no-such-host.invalid:5555", "failed: ")]
+)
+def test_a_wrong_address(target: str, said: str, settings: Settings, registry: Registry) -> None:
     error = refusal(target, settings, registry)
     assert isinstance(error, PhoneUnreachable)
     assert "step 'connect' failed" in error.message
+    assert said in error.message
+    assert "Errno" not in error.message
 
 
 @pytest.mark.parametrize("answer", [odd_phones.garbage_after_the_handshake, odd_phones.silent_after_the_handshake])
