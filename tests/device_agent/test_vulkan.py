@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from device_agent.job_folder import read_result
 from device_agent.protocol import PROTOCOL_VERSION, EngineSpec, JobSpec, PromptSpec, StorageSpec, to_json
 from tests.fakes.packs import write_pack
 from tests.fakes.tiny_gguf import TinyModel
-from tests.fakes.vulkan import vulkan
+from tests.fakes.vulkan import ran, vulkan
 from tests.fakes.vulkan_placements import PROMPT, TOKENS, combinations
 
 __all__ = ["vulkan"]
@@ -25,9 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]  # the first test bui
 @pytest.fixture(scope="module")
 def placed(vulkan: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Any, ...], dict[str, Any]]:
     """What came out of each combination."""
-    folder = str(tmp_path_factory.mktemp("placed"))
-    command = [sys.executable, "-m", "tests.fakes.vulkan_placements", folder]
-    done = subprocess.run(command, env=vulkan, capture_output=True, text=True, check=False)
+    folder = tmp_path_factory.mktemp("placed")
+    done = ran([sys.executable, "-m", "tests.fakes.vulkan_placements", folder], vulkan)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return {tuple(one["placement"]): one for one in found}
@@ -72,8 +70,8 @@ def test_a_job_runs_there(vulkan: dict[str, str], tmp_path: Path) -> None:
         folder.mkdir()
         job = replace(spec, engine=replace(engine, placement=placement))
         (folder / "spec.json").write_text(json.dumps(to_json(job)))
-        done = subprocess.run([sys.executable, "-m", "device_agent", "run", str(folder)], env=vulkan, check=False)
-        assert done.returncode == 0, (folder / "result.json").read_text()
+        done = ran([sys.executable, "-m", "device_agent", "run", folder], vulkan)
+        assert done.returncode == 0, done.stdout + done.stderr
         results[placement] = read_result(folder)
     npu, auto = results["npu"], results["auto"]
     assert npu
