@@ -54,12 +54,16 @@ def pair(address: str, code: str) -> None:
     Both change every time, and the port is not the one to register: that one stands on the page before. Untested with
     a real phone.
     """
+    from orchestrator.errors import UsageError
     from orchestrator.farm.adb.connect import parse_endpoint
     from orchestrator.farm.adb.server_phones import pair as paired
     from orchestrator.farm.adb.server_process import private_server
     from orchestrator.farm.connecting import key_path
 
-    parse_endpoint(f"wireless:{address}")
+    try:
+        parse_endpoint(f"wireless:{address}")
+    except UsageError as error:
+        raise UsageError(f"{address!r} is not HOST:PORT", "Type what the phone's pairing dialog shows.") from error
     with phone_farm() as (settings, _):
         click.echo(paired(private_server(key_path(settings)), address, code))
     click.echo("Now: lever phones register wireless:HOST:PORT, with the port of the page 'Wireless debugging'.")

@@ -63,7 +63,7 @@ def test_a_listed_phone_is_registered_through_the_adb_server(
     [
         (["pair", "127.0.0.1:1", "12345"], "not six digits"),
         (["pair", "127.0.0.1:1", "123456"], "pairing with 127.0.0.1:1 failed"),
-        (["pair", "nonsense", "123456"], "is not wireless:HOST:PORT"),
+        (["pair", "nonsense", "123456"], "'nonsense' is not HOST:PORT"),
         (["pair", "127.0.0.1:1"], "Missing argument"),
         (["register", "usb:NOBODY"], "step 'connect' failed"),
         (["register", "wireless:127.0.0.1:1"], "step 'connect' failed"),
