@@ -67,12 +67,21 @@ class _Delivery:
 
     def _round(self, suspects: Sequence[ParcelFile], missing: Sequence[ParcelFile]) -> list[ParcelFile]:
         """Push what is missing; of that and the suspects, what the phone does not have as it should be."""
-        with closing(_Hashing(self._phone, self._folder, self._hasher)) as hashing:
-            hashing.add(suspects)
+        files = [*suspects, *missing]
+        sums = self._hashed(self._hasher, suspects, missing)
+        unread = [file for file in files if file.name not in sums]
+        if unread:  # they are not there, or the hasher failed with their names in hand
+            sums |= self._hashed(SHELLS_OWN, unread, [])
+        return [file for file in files if sums.get(file.name) != file.sha256]
+
+    def _hashed(self, hasher: str, there: Sequence[ParcelFile], missing: Sequence[ParcelFile]) -> dict[str, str]:
+        """sha256 by name, of what is there and of what is pushed meanwhile."""
+        with closing(_Hashing(self._phone, self._folder, hasher)) as hashing:
+            hashing.add(there)
             for file in missing:
                 self._push(file)
                 hashing.add([file])
-            return hashing.damaged()
+            return hashing.sums()
 
     def _push(self, file: ParcelFile) -> None:
         check_size(self._parcel, file)
@@ -104,21 +113,18 @@ class _Hashing:
     """A command on the phone that hashes files as they are added."""
 
     def __init__(self, phone: Transport, folder: str, hasher: str) -> None:
-        self._files: list[ParcelFile] = []
-        # Tried on nothing first: one that fails later has taken the names along.
-        hashes = f"if {hasher} </dev/null; then {hasher}; else {SHELLS_OWN}; fi"
-        command = f"mkdir -p {quote(folder)} && cd {quote(folder)} && {hashes}"
+        self._nbytes = 0
+        command = f"mkdir -p {quote(folder)} && cd {quote(folder)} && {{ {hasher} || {SHELLS_OWN}; }}"
         self._begun = phone.begin(command, COMMAND_S)
         self.close = self._begun.close
 
     def add(self, files: Iterable[ParcelFile]) -> None:
         for file in files:
             self._begun.write(f"{file.name}\n".encode(), COMMAND_S)
-            self._files.append(file)
+            self._nbytes += file.nbytes
 
-    def damaged(self) -> list[ParcelFile]:
-        """Waits for the hashes."""
-        self._begun.write(b"\n", COMMAND_S)
-        result = self._begun.result(COMMAND_S + sum(file.nbytes for file in self._files) / SLOWEST_HASH)
-        sums = {line[64:].strip().removeprefix("*"): line[:64] for line in result.stdout.splitlines()}
-        return [file for file in self._files if sums.get(file.name) != file.sha256]
+    def sums(self) -> dict[str, str]:
+        """Waits for the hashes; by name, of the files that could be read."""
+        self._begun.write(b"\n\n", COMMAND_S)  # the second for the shell, if the hasher failed after the first
+        result = self._begun.result(COMMAND_S + self._nbytes / SLOWEST_HASH)
+        return {line[64:].strip().removeprefix("*"): line[:64] for line in result.stdout.splitlines()}

@@ -171,6 +171,20 @@ def test_a_broken_agent_leaves_it_to_the_shell(
     assert set(Counter(phone.pushed).values()) == {1}
 
 
+@pytest.mark.parametrize("taken", [1, 6])  # 6: the empty name too, that ends them
+def test_an_agent_that_dies_with_names_in_hand(
+    bench: Bench, phone: RecordedTransport, pack: Parcel, tmp_path: Path, taken: int
+) -> None:
+    runtime = host_python_bundle(tmp_path)
+    provision(phone, ROOT, [runtime], ignore)
+    agent = bench.file(f"{runtime.path}/agent")
+    dies = b"read -r n; " * taken + b"exit 1"
+    agent.write_bytes(dies.ljust(agent.stat().st_size))
+    provision(phone, ROOT, [runtime, pack], ignore)
+    assert_whole(bench, pack)
+    assert set(Counter(phone.pushed).values()) == {1}
+
+
 def test_a_phone_that_hangs_up_while_it_hashes(bench: Bench, phone: RecordedTransport, pack: Parcel) -> None:
     """All is pushed, nothing vouched for: the next time nothing is sent again."""
     with pytest.raises(PhoneUnreachable):
