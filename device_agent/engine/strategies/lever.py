@@ -68,6 +68,8 @@ class Lever:
         if self._accepted is not None:
             self._tree.learn(self._edges, [*self._accepted, root])
         self._tree = tree = DraftTree(root)
+        if self._given_up():
+            return self._pruned(Proposal(tree.verified(1)), 0.0, 1.0)
         limits, price = self._limits(room), self._economy().price(self._text)
         draft_s, passes = 0.0, 0
         while width := self._width(tree, draft_s, price, limits):
@@ -108,6 +110,14 @@ class Lever:
         nodes, depth = min(room.nodes, self._spec.max_nodes), min(room.depth, self._spec.max_depth)
         return Limits(nodes, depth, self._drafter.room if self._spec.enabled and nodes > 0 and depth > 0 else 0)
 
+    def _given_up(self) -> bool:
+        """Not drafting was best last time, and nothing that speaks for it is learnt before the next look."""
+        return self._undrafted_s > 0 and self._looks <= 0 and not self._may_look()
+
+    def _may_look(self) -> bool:
+        waiting = min(len(self._drafter.waiting), CATCH_UP)
+        return self._economy().pass_s(self._text, waiting, 1)(0, 1) <= LOOK_AGAIN * self._undrafted_s
+
     def _width(self, tree: DraftTree, draft_s: float, price: Price, limits: Limits) -> int:
         """Leaves to expand in another pass; 0: draft no more."""
         if sum(tree.candidates.expanded) >= limits.expansions:
@@ -117,7 +127,7 @@ class Lever:
         width = next_width(tree.candidates, draft_s, price, Outlook(self._prospects.cases(), pass_s), limits)
         if width or tree.drafted:
             return width
-        return 1 if self._looks > 0 or pass_s(0, 1) <= LOOK_AGAIN * self._undrafted_s else 0
+        return 1 if self._looks > 0 or self._may_look() else 0
 
     def _draft(self, tree: DraftTree, leaves: Sequence[int]) -> float:
         """One pass; returns its seconds."""

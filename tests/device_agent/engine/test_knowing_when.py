@@ -5,9 +5,12 @@ On a simulated clock: real decisions, made-up costs and texts.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from device_agent.engine.costs import CostCurve
+from device_agent.engine.growth import next_width as really_next_width
 from device_agent.engine.strategies import lever as lever_module
 from device_agent.engine.strategies.lever import Lever
 from device_agent.engine.strategy import Conditions
@@ -45,6 +48,19 @@ def test_a_draft_that_was_given_up_is_taken_up_again(monkeypatch: pytest.MonkeyP
     brightening, bad, great = (Text(shares, TOKENS, seed=3) for shares in ((BAD, GREAT), (BAD,), (GREAT,)))
     halves_s = (lever_s(monkeypatch, given, bad) + lever_s(monkeypatch, given, great)) / 2
     assert lever_s(monkeypatch, given, brightening) <= 1.1 * halves_s
+
+
+def test_a_draft_that_was_given_up_is_not_weighed_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing new is known of it until the next look, and plain rounds are to cost what plain decoding costs."""
+    weighed = []
+
+    def next_width(*arguments: Any) -> int:
+        weighed.append(arguments)
+        return really_next_width(*arguments)
+
+    monkeypatch.setattr(lever_module, "next_width", next_width)
+    lever_s(monkeypatch, COSTS["drafts never pay"], Text((BAD,), TOKENS, seed=3))
+    assert len(weighed) < TOKENS / 10
 
 
 def lever_s(monkeypatch: pytest.MonkeyPatch, costs: Costs, text: Text) -> float:
