@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -38,8 +39,9 @@ def main(arguments: list[str]) -> int:
         case ["sums"]:
             from device_agent.sums import sums
 
-            for line in sums(line.removesuffix("\n") for line in sys.stdin):
-                print(line, flush=True)
+            with open(0, "rb", buffering=0, closefd=False) as given:  # byte by byte: what follows the names is not ours
+                for line in sums(os.fsdecode(name).removesuffix("\n") for name in given):
+                    print(line, flush=True)
             return 0
     print(f"{USAGE} (the folder must exist)", file=sys.stderr)
     return BAD_USAGE

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -181,6 +182,12 @@ def test_sums_are_those_of_sha256sum(tmp_path: Path) -> None:
     said = "".join(f"{name}\n" for name in [*names, "", names[0]])
     done = subprocess.run([*AGENT, "sums"], input=said, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == subprocess.check_output(["sha256sum", "--", *names[:2]], text=True, cwd=tmp_path)
+
+
+def test_sums_leave_what_follows_to_the_next_program(tmp_path: Path) -> None:
+    command = f"{shlex.join(AGENT)} sums; cat"
+    said = "missing\n\nrest"
+    assert subprocess.check_output(command, shell=True, input=said, text=True, cwd=tmp_path) == "rest"
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["run", "/nowhere"]])
