@@ -27,7 +27,7 @@ demo: $(READY)
 	$(BIN)/python -m orchestrator demo --pair $(PAIR)
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of them wait
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow --timeout 1200  # the first test of a pair fetches it
