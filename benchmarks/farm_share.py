@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from benchmarks import farm_world
@@ -22,6 +23,7 @@ from orchestrator.executor.remote import RemoteExecutor
 from orchestrator.ray_runtime.cluster import OBJECT_STORE_BYTES, environment
 from orchestrator.ray_runtime.host_worker import HostWorker
 from orchestrator.ray_runtime.names import FEW_CALLS
+from orchestrator.settings import Settings
 
 PHONES, TELL_S = 100, 0.5
 
@@ -41,7 +43,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 @contextmanager
 def _ray(attempt_s: float) -> Iterator[RemoteExecutor]:
-    os.environ.update(environment(ray_address=""))
+    os.environ.update(environment(Settings(Path(), "", "", "bench")))
     os.environ["RAY_AUTH_MODE"] = "disabled"  # nobody's farm: for two minutes, on loopback
     import ray
 

@@ -1,7 +1,9 @@
-"""Where this farm keeps its state: one folder, `LEVER_HOME`, and what the environment says about databases."""
+"""Where this farm keeps its state: one folder, `LEVER_HOME`, and what the environment says about databases. A machine
+that has joined another's farm takes that farm's databases (`LEVER_HOME/joined.json`, by `lever host join`)."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ class Settings:
     tracking_uri: str  # MLflow tracking URI
     host: str  # this farm host's name
     ray_address: str = ""  # HOST:PORT of a Ray head that runs already; empty: the service starts its own
+    ray_listen: str = ""  # HOST:PORT where our own Ray takes other hosts; empty: loopback only
+    joined: str = ""  # HOST:PORT of the farm that this machine is a host of; empty: it has its own
 
     @property
     def models(self) -> Path:
@@ -40,16 +44,37 @@ class Settings:
 
 
 def load() -> Settings:
-    """Settings from LEVER_HOME, LEVER_REGISTRY_URL, LEVER_TRACKING_URI, LEVER_RAY_ADDRESS and LEVER_HOST; defaults live
-    under the user's data folder."""
+    """Settings from LEVER_HOME, LEVER_REGISTRY_URL, LEVER_TRACKING_URI, LEVER_RAY_ADDRESS, LEVER_RAY_LISTEN and
+    LEVER_HOST, then of the farm that was joined; defaults live under the user's data folder."""
     home = Path(os.environ.get("LEVER_HOME") or _default_home()).expanduser().absolute()
+    joined = _joined(home)
+
+    def said(variable: str, default: str) -> str:
+        name = variable.removeprefix("LEVER_").lower()
+        return os.environ.get(variable) or joined.get(name) or default
+
     return Settings(
         home=home,
-        registry_url=os.environ.get("LEVER_REGISTRY_URL") or f"sqlite:///{home / 'registry.db'}",
-        tracking_uri=os.environ.get("LEVER_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}",
-        host=os.environ.get("LEVER_HOST") or socket.gethostname(),
+        registry_url=said("LEVER_REGISTRY_URL", f"sqlite:///{home / 'registry.db'}"),
+        tracking_uri=said("LEVER_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}"),
+        host=said("LEVER_HOST", socket.gethostname()),
         ray_address=os.environ.get("LEVER_RAY_ADDRESS") or "",
+        ray_listen=os.environ.get("LEVER_RAY_LISTEN") or "",
+        joined=joined.get("address", ""),
     )
+
+
+def joined_path(home: Path) -> Path:
+    """What `lever host join` keeps: address, registry_url, tracking_uri, host."""
+    return home / "joined.json"
+
+
+def _joined(home: Path) -> dict[str, str]:
+    try:
+        data = json.loads(joined_path(home).read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in data.items()} if isinstance(data, dict) else {}
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -60,6 +85,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "LEVER_TRACKING_URI": settings.tracking_uri,
         "LEVER_HOST": settings.host,
         "LEVER_RAY_ADDRESS": settings.ray_address,
+        "LEVER_RAY_LISTEN": settings.ray_listen,
     }
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from orchestrator import settings as farm_settings
 from orchestrator import wiring
+from orchestrator.ray_token import token_path
 from orchestrator.service import down as service_down
 from orchestrator.service import up as service_up
 from orchestrator.service.status import FarmStatus
@@ -33,26 +34,37 @@ def say(text: str) -> None:
 
 
 @click.command()
+@click.option("--listen", metavar="HOST:PORT", help="Let other machines join there, by `lever host join HOST:PORT`.")
 @click.option("--address", metavar="HOST:PORT", help="Work in the Ray whose head runs there, not in one of our own.")
-def up(address: str | None) -> None:
+def up(listen: str | None, address: str | None) -> None:
     """Start the farm's service in the background: Ray's head, the controller, the virtual phones.
 
-    Does nothing when it runs. `lever sweep` also starts it when needed. With --address this machine must have joined
-    that Ray; every machine that has is a farm host.
+    Does nothing when it runs. `lever sweep` also starts it when needed. --listen takes the address by which other
+    machines reach this one. With --address this machine must have joined that Ray; every machine that has is a farm
+    host.
     """
     settings = farm_settings.load()
+    if listen and address:
+        raise click.UsageError("--listen is for a Ray of our own, --address for one that runs: give one of them")
+    if settings.joined and (listen or address):
+        raise click.UsageError(f"this machine is a host of the farm at {settings.joined}; see: lever host leave")
     if address is not None:
-        settings = replace(settings, ray_address=_checked(address))
+        settings = replace(settings, ray_address=checked_address("--address", address))
+    if listen is not None:
+        settings = replace(settings, ray_listen=checked_address("--listen", listen))
     began = time.monotonic()
     started = service_up.ensure_up(settings, say)
     took = f" after {time.monotonic() - began:.1f} s" if started else " already"
     click.echo(f"The farm at {settings.home} is up{took}. See: lever status")
+    if listen:
+        click.echo(f"On another machine, with a copy of {token_path(settings)}: lever host join {listen}")
 
 
-def _checked(address: str) -> str:
+def checked_address(name: str, address: str) -> str:
+    """Raises click.UsageError."""
     host, _, port = address.rpartition(":")
     if not host or not (port.isdecimal() and 0 < int(port) < 65536):
-        raise click.UsageError(f"--address {address}: not HOST:PORT of a Ray head, such as 10.0.0.5:6379")
+        raise click.UsageError(f"{name} {address}: not HOST:PORT of a Ray head, such as 10.0.0.5:6379")
     return address
 
 
@@ -84,8 +96,11 @@ def status(as_json: bool) -> None:
 
 
 def _print(console: Console, found: FarmStatus) -> None:
-    console.print(f"Farm at {found.home}: {WORDS[found.state]}", soft_wrap=True)
-    if found.state in ("up", "starting", "restarting"):
+    whose = f"Host of the farm at {found.joined}, in {found.home}" if found.joined else f"Farm at {found.home}"
+    console.print(f"{whose}: {WORDS[found.state]}", soft_wrap=True)
+    if found.joined and found.supervisor_pid:
+        console.print(f"  supervisor pid {found.supervisor_pid}, Ray's node pid {found.head_pid}", soft_wrap=True)
+    elif found.state in ("up", "starting", "restarting"):
         console.print(
             f"  supervisor pid {found.supervisor_pid}, Ray's head pid {found.head_pid} at {found.ray_address or '…'}, "
             f"controller pid {found.controller_pid or '…'} ({found.controller_restarts} restarts)",

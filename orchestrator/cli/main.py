@@ -34,6 +34,7 @@ COMMANDS = {
     "generate": ("orchestrator.cli.generate", "generate", "Run the engine on this machine, without a farm."),
     "up": ("orchestrator.cli.farm", "up", "Start the farm's service in the background."),
     "down": ("orchestrator.cli.farm", "down", "Stop what `lever up` started."),
+    "host": ("orchestrator.cli.host", "host", "Lend this machine's phones to the farm of another."),
     "status": ("orchestrator.cli.farm", "status", "Show the service, its phones and its sweeps."),
     "demo": ("orchestrator.cli.demo", "demo", "Two virtual phones, a real sweep, a table."),
 }

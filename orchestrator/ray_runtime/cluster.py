@@ -20,12 +20,12 @@ VITAL = ("gcs_server", "raylet")
 QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
 
 
-def environment(ray_address: str) -> dict[str, str]:
-    """What Ray reads from the environment, before it is imported: of our own, loopback only and small logs."""
-    if ray_address:
+def environment(settings: Settings) -> dict[str, str]:
+    """What Ray reads from the environment, before it is imported: of our own, small logs and, unless other hosts may
+    join, loopback only."""
+    if settings.ray_address:
         return {"RAY_USAGE_STATS_ENABLED": "0"}
-    return {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray binds every interface without it
+    return _reach(settings) | {
         "RAY_AUTH_MODE": "token",  # RAY_AUTH_TOKEN: nobody else on this machine may run code in our farm
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ROTATION_MAX_BYTES": str(ROTATE_BYTES),
@@ -33,6 +33,14 @@ def environment(ray_address: str) -> dict[str, str]:
         "RAY_worker_niceness": "0",  # of 15 by default: virtual phones at work would leave the controller no time
         "RAY_memory_monitor_refresh_ms": "0",  # it would kill the controller for the memory that phones' agents use
     }
+
+
+def _reach(settings: Settings) -> dict[str, str]:
+    if settings.joined:
+        return {}
+    if settings.ray_listen:
+        return {"RAY_GCS_SERVER_PORT": settings.ray_listen.rpartition(":")[2]}
+    return {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray binds every interface without it
 
 
 @contextmanager
@@ -75,6 +83,7 @@ def _start(settings: Settings, temp_dir: str) -> None:
     """A head with ports of its own."""
     import ray
 
+    listen: dict[str, Any] = {"_node_ip_address": settings.ray_listen.rpartition(":")[0]} if settings.ray_listen else {}
     ray.init(
         address="local",  # else it joins whatever cluster it finds
         num_cpus=os.cpu_count(),
@@ -83,6 +92,7 @@ def _start(settings: Settings, temp_dir: str) -> None:
         namespace=namespace(settings),
         labels={LABEL: settings.host},
         _temp_dir=temp_dir,
+        **listen,
         **QUIET,
     )
 

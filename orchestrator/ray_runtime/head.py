@@ -17,6 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import LeverError
+from orchestrator.farm_card import FarmCard
+from orchestrator.ray_runtime.card_board import hang_up
 from orchestrator.ray_runtime.cluster import check, environment, in_ray
 from orchestrator.ray_runtime.heartbeat import Head, read_beat, write_head
 from orchestrator.ray_runtime.logs import log_to
@@ -32,13 +34,14 @@ log = logging.getLogger("head")
 
 def main(run_id: str, temp_dir: str) -> None:
     settings = load()
-    os.environ.update(environment(settings.ray_address))
+    os.environ.update(environment(settings))
     log_to(settings, "head")
     head = Head(run_id, os.getpid())
     write_head(settings, head)
     with in_ray(settings, temp_dir) as address:
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())  # after Ray, which sets its own
+        hang_up(FarmCard.of(settings), address)
         _keep_controller(settings, replace(head, ray_address=address), stop)
 
 

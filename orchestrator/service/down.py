@@ -45,7 +45,7 @@ def end_service(settings: Settings, report: Callable[[str], None]) -> bool:
     if service is None:
         return False
     if supervisor := service.process():
-        report("stopping the controller and Ray")
+        report("stopping this host's Ray node" if service.joined else "stopping the controller and Ray")
         end([supervisor], SUPERVISOR_S)
     strays = end(service.below(), STRAY_S)
     if strays:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from orchestrator.processes import ProcessId, end, identify
 from orchestrator.ray_runtime import heartbeat
+from orchestrator.ray_runtime.cluster import environment as ray_environment
+from orchestrator.ray_token import TOKEN_BYTES, kept_token
 from orchestrator.service.backoff import BackOff
 from orchestrator.service.log_files import last_line, log_path, open_log
 from orchestrator.service.state import Service
@@ -29,6 +31,9 @@ class HeadKeeper:
     def __init__(self, settings: Settings, service: Service) -> None:
         self._settings, self._service = settings, service
         self._run_id, self._temp_dir = service.run_id, Path(service.temp_dir)
+        self._what, self._module = (
+            ("node", "orchestrator.ray_runtime.member") if service.joined else ("head", "orchestrator.ray_runtime.head")
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._back_off = BackOff()
         self._started = self._heard = 0.0  # monotonic clock
@@ -47,7 +52,9 @@ class HeadKeeper:
             return
         self._listen(now)
         if (code := self._process.poll()) is not None:
-            self._failed(now, f"Ray's head ended with exit code {code}: {last_line(log_path(self._settings, LOG))}")
+            self._failed(
+                now, f"Ray's {self._what} ended with exit code {code}: {last_line(log_path(self._settings, LOG))}"
+            )
         elif now - self._heard > SILENCE_S:
             self._failed(now, f"the controller was silent for {SILENCE_S:.0f} s")
 
@@ -70,7 +77,7 @@ class HeadKeeper:
         heartbeat.forget(self._settings)
         with open_log(self._settings, LOG) as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "orchestrator.ray_runtime.head", self._run_id, str(ray_dir)],
+                [sys.executable, "-P", "-m", self._module, self._run_id, str(ray_dir)],
                 env=_environment(self._settings),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -96,8 +103,11 @@ class HeadKeeper:
 
 def _environment(settings: Settings) -> dict[str, str]:
     """Of our own Ray without what the user set for other Rays; its token lives only in the environments of this farm's
-    processes. What a Ray that runs already asks for (RAY_AUTH_MODE, RAY_AUTH_TOKEN…) the user has set."""
-    if settings.ray_address:
+    processes, unless other hosts join. What a Ray that runs already asks for (RAY_AUTH_MODE, RAY_AUTH_TOKEN…) the user
+    has set."""
+    if settings.ray_address and not settings.joined:
         return os.environ | environment(settings)
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return theirs | environment(settings) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    shared = settings.joined or settings.ray_listen
+    token = kept_token(settings) if shared else secrets.token_hex(TOKEN_BYTES)
+    return theirs | environment(settings) | ray_environment(settings) | {"RAY_AUTH_TOKEN": token}

@@ -26,6 +26,8 @@ class Service:
     registry_url: str
     temp_dir: str  # private to its owner and to this run; Ray and all below it work in it
     ray_address: str = ""  # of the Ray that it has joined; empty: it has its own
+    ray_listen: str = ""  # where its own takes other hosts; empty: nowhere
+    joined: bool = False  # this machine is a host of the farm there, and the controller is not here
     head: ProcessId | None = None
     head_failures: int = 0  # in a row
     error: str = ""  # why the head was last started again

@@ -44,6 +44,7 @@ class FarmStatus:
     controller_pid: int | None
     controller_restarts: int
     ray_address: str
+    joined: str  # the farm that this machine is a host of; empty: it has its own
     hosts: tuple[str, ...]  # farm hosts that have joined
     phones: tuple[PhoneStatus, ...]
     sweeps: tuple[SweepStatus, ...]
@@ -65,6 +66,7 @@ def status(settings: Settings, registry: Registry) -> FarmStatus:
         controller_pid=beat.pid if alive and beat else None,
         controller_restarts=head.controller_restarts if head else 0,
         ray_address=head.ray_address if head and alive else "",
+        joined=settings.joined,
         hosts=head.hosts if head and alive else (),
         phones=_phones(settings, registry, service.phone_errors if service else {}),
         sweeps=_sweeps(registry),

@@ -42,7 +42,9 @@ def supervise(settings: Settings) -> None:
             os.getsid(0),
             settings.registry_url,
             _temp_dir(),
-            settings.ray_address,
+            settings.joined or settings.ray_address,
+            settings.ray_listen,
+            bool(settings.joined),
         )
         state.write(settings, service)  # before anything is started: `down` has to find it
         log.info("supervisor of %s, run %s", settings.home, service.run_id)
@@ -54,15 +56,17 @@ def supervise(settings: Settings) -> None:
 def _keep(settings: Settings, service: state.Service, stop: threading.Event) -> None:
     head = HeadKeeper(settings, service)
     phones = PhoneKeeper(settings, stop)
-    phones.start()
-    wiring.health_monitor(settings, stop, start_phones=False).start()
+    if not service.joined:  # else the farm's worker here sees to the phones
+        phones.start()
+        wiring.health_monitor(settings, stop, start_phones=False).start()
     while not stop.wait(TICK_S):
         head.tick(time.monotonic())
         now = _now(service, head, phones)
         if now != service:
             state.write(settings, service := now)
     head.stop()
-    phones.join()
+    if not service.joined:
+        phones.join()
 
 
 def _now(service: state.Service, head: HeadKeeper, phones: PhoneKeeper) -> state.Service:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from orchestrator.errors import FarmError
 from orchestrator.ray_runtime import heartbeat
+from orchestrator.ray_token import make_token
 from orchestrator.service import state
 from orchestrator.service.down import end_service, one_at_a_time
 from orchestrator.service.log_files import last_line, log_path, open_log
@@ -33,8 +34,10 @@ def ensure_up(settings: Settings, report: Report) -> bool:
         service = state.read(settings)
         if service is None or service.process() is None:
             end_service(settings, report)
-            if settings.ray_address:
-                _knock(settings.ray_address)
+            if settings.ray_listen and not settings.joined:
+                make_token(settings)
+            elif settings.ray_address and not settings.joined:
+                knock(settings.ray_address, "Start one there: ray start --head --port …")
             _start(settings, report)
         try:
             _await(settings, report)
@@ -58,7 +61,12 @@ def _running_here(settings: Settings) -> bool:
             "the farm's service runs on another registry than LEVER_REGISTRY_URL names",
             "Run `lever down` and `lever up`, or set LEVER_REGISTRY_URL as it was.",
         )
-    if service and settings.ray_address not in ("", service.ray_address):
+    if service and not settings.joined and settings.ray_listen not in ("", service.ray_listen):
+        raise FarmError(
+            f"the farm's service takes other hosts {_at(service.ray_listen)}, not at {settings.ray_listen}",
+            "End it first: lever down",
+        )
+    if service and not settings.joined and settings.ray_address not in ("", service.ray_address):
         raise FarmError(
             f"the farm's service runs in {service.ray_address or 'a Ray of its own'}, not at {settings.ray_address}",
             "End it first: lever down",
@@ -66,15 +74,17 @@ def _running_here(settings: Settings) -> bool:
     return service is not None
 
 
-def _knock(address: str) -> None:
+def _at(listen: str) -> str:
+    return f"at {listen}" if listen else "nowhere"
+
+
+def knock(address: str, remedy: str) -> None:
     """Raises FarmError when nobody listens there: Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), KNOCK_S).close()
     except (OSError, ValueError) as error:
-        raise FarmError(
-            f"no Ray head answers at {address}: {error}", "Start one there: ray start --head --port …"
-        ) from error
+        raise FarmError(f"no Ray head answers at {address}: {error}", remedy) from error
 
 
 def _start(settings: Settings, report: Report) -> None:
@@ -118,7 +128,7 @@ def _step(settings: Settings, service: state.Service) -> str:
     if service.error and head is None:
         return f"starting Ray again: {service.error}"
     if head is None or not head.ray_address:
-        return f"joining Ray at {settings.ray_address}" if settings.ray_address else "starting Ray (6 to 12 s)"
+        return f"joining Ray at {service.ray_address}" if service.ray_address else "starting Ray (6 to 12 s)"
     if head.error:
         return f"starting the controller again: {head.error}"
     return "starting the controller"
