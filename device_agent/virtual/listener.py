@@ -30,7 +30,9 @@ class Listener:
         await self._listen()
 
     def stop(self) -> None:
-        self._leave()
+        if self._coming_back:
+            self._coming_back.cancel()
+        self._shut(self._server)
         if self._held:
             self._held.close()
 
@@ -49,19 +51,24 @@ class Listener:
 
     def go_offline(self, seconds: float) -> None:
         """Cut, then refuse connections for so long; the port stays ours."""
-        self._leave()
+        loop, server = asyncio.get_running_loop(), self._server
+        for listening in server.sockets if server else ():
+            loop.remove_reader(listening.fileno())
+        # What was just accepted gets its transport first: asyncio 3.11 loses a connection whose server closes before
+        # that, and its host would wait for a phone that never answers.
+        loop.call_soon(self._shut, server)
         self._away.clear()
+        if self._coming_back:
+            self._coming_back.cancel()
         self._coming_back = asyncio.create_task(self._come_back(seconds))
 
     def come_back(self) -> None:
         """At once, when it is away."""
         self._away.set()
 
-    def _leave(self) -> None:
-        if self._coming_back:
-            self._coming_back.cancel()
-        if self._server:
-            self._server.close()
+    def _shut(self, server: asyncio.Server | None) -> None:
+        if server:
+            server.close()
         self.cut()
 
     async def _come_back(self, seconds: float) -> None:
@@ -77,6 +84,9 @@ class Listener:
         await self._server.start_serving()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not (self._server and self._server.is_serving()):  # accepted, and then it was away
+            writer.transport.abort()
+            return
         connection = self._make_connection(reader, writer)
         self._connections.add(connection)
         try:

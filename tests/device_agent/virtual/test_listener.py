@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -77,3 +77,39 @@ def test_comes_back_by_itself_and_leaves_no_port_taken() -> None:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", port))
         other.listen()
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_who_connects_as_it_leaves_is_not_kept_waiting(count: int) -> None:
+    """Whichever step of being accepted its connection has come to."""
+
+    async def scenario() -> None:
+        listener = Listener(hanging)
+        await listener.start(0)
+        with closing(socket.create_connection(("127.0.0.1", listener.port))) as host:
+            host.setblocking(False)  # its one parameter
+            await steps(count)
+            listener.go_offline(LONG_S)
+            async with asyncio.timeout(10):
+                with suppress(ConnectionError):
+                    assert await asyncio.get_running_loop().sock_recv(host, 1) == b""
+        listener.stop()
+        await steps(3)
+
+    asyncio.run(scenario())
+
+
+class Hanging(Connection):
+    """A phone that says nothing until it is cut."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def serve(self) -> None:
+        with suppress(ConnectionError):
+            await self._reader.read()
+        self._writer.close()
+
+
+def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Connection:
+    return Hanging(reader, writer)
