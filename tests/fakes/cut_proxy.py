@@ -62,11 +62,11 @@ class CutProxy:
                 end.shutdown(socket.SHUT_RDWR)
 
     def _cut(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
-        client.shutdown(socket.SHUT_RDWR)  # first: the answer must not get through
-        if self.cut == "after":
+        cut, self.cut = self.cut, ""  # known before the client can ask again
+        self.cuts += 1
+        client.shutdown(socket.SHUT_RDWR)  # before the server is told: the answer must not get through
+        if cut == "after":
             server.sendall(data)
             server.shutdown(socket.SHUT_WR)  # it commits, then finds nobody there
         else:
             server.shutdown(socket.SHUT_RDWR)
-        self.cut = ""
-        self.cuts += 1
