@@ -20,6 +20,7 @@ Matrix = NDArray[np.float64]
 LEVEL = 0.95
 RESAMPLES = 999
 FEW = 5  # sessions
+TIED = 1e-9  # mean squares that differ by less than this share are equal
 ROUNDING = 1e-12  # of a figure's size: what varies less does not vary
 
 
@@ -97,7 +98,8 @@ def _parts(x: Matrix) -> _Parts:
 
 def _freedom(squares: tuple[Matrix, Matrix], error: Matrix, of_mean: Matrix, n: int, k: int) -> Matrix:
     """Satterthwaite's, of the mean squares that the variance of the mean is made of."""
-    has_session, has_prompt = squares[0] > error, squares[1] > error
+    at_least = (1 + TIED) * error  # where they are equal, rounding must not say which it is
+    has_session, has_prompt = squares[0] > at_least, squares[1] > at_least
     terms = (
         (has_session * squares[0]) ** 2 / (n - 1)
         + (has_prompt * squares[1]) ** 2 / (k - 1)
