@@ -31,6 +31,7 @@ from device_agent.protocol import DraftingSpec, EngineSpec, RoundTrace
 
 FIRST_LOOKS = 3  # rounds of a trial that draft whatever is expected of it, to see what the draft is worth
 LOOK_AGAIN = 0.01  # share of the time since the last draft pass that another such look may take
+WEIGH_AGAIN_S = 1.0  # decoded between two weighings of a draft that was given up: they cost some 0.4 ms each
 CATCH_UP = 8  # accepted tokens that a look has the draft read first, of those that it has not read
 
 
@@ -48,6 +49,7 @@ class Lever:
         self._measured: Economy | None = None
         self._looks = FIRST_LOOKS
         self._undrafted_s = 0.0  # decoded since the last draft pass
+        self._unweighed_s = 0.0  # decoded since it was last considered what drafting is worth
         self._text = 0  # tokens of prompt and output
         self._tree = DraftTree(0)  # the last round's
         self._accepted: list[int] | None = None  # tokens below its root
@@ -70,6 +72,7 @@ class Lever:
         self._tree = tree = DraftTree(root)
         if self._given_up():
             return self._pruned(Proposal(tree.verified(1)), 0.0, 1.0)
+        self._unweighed_s = 0.0
         limits, price = self._limits(room), self._economy().price(self._text)
         draft_s, passes = 0.0, 0
         while width := self._width(tree, draft_s, price, limits):
@@ -89,6 +92,7 @@ class Lever:
         passed = self._foresight.observe(trace.nodes_verified, self._pruner) if self._foresight and self._pruner else ()
         self._economy().observe(trace, passed)
         self._undrafted_s = 0.0 if trace.draft_passes else self._undrafted_s + trace.round_s
+        self._unweighed_s += trace.round_s
 
     def report(self) -> dict[str, Any]:
         weights = [round(float(weight), 3) for weight in self._edges.weights]
@@ -111,8 +115,10 @@ class Lever:
         return Limits(nodes, depth, self._drafter.room if self._spec.enabled and nodes > 0 and depth > 0 else 0)
 
     def _given_up(self) -> bool:
-        """Not drafting was best last time, and nothing that speaks for it is learnt before the next look."""
-        return self._undrafted_s > 0 and self._looks <= 0 and not self._may_look()
+        """Not drafting was best last time. Until the next look only the rate of plain decoding is learnt, which speaks
+        for drafting when it was given up for a passing disturbance: weighed again now and then, not every round."""
+        waits = self._undrafted_s > 0 and self._looks <= 0 and self._unweighed_s < WEIGH_AGAIN_S
+        return waits and not self._may_look()
 
     def _may_look(self) -> bool:
         waiting = min(len(self._drafter.waiting), CATCH_UP)
