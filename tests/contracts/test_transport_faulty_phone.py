@@ -35,7 +35,7 @@ def phone(link: AdbLink) -> Iterator[FakePhone]:
 @pytest.fixture
 def transport(link: AdbLink, phone: FakePhone) -> Iterator[Transport]:
     with link.open() as opened:
-        opened.connect(BACK_S)
+        assert_back(opened, phone)  # it may be away yet: a restart comes a moment after it was asked for
         yield opened
 
 
