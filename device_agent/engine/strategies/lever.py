@@ -31,7 +31,7 @@ from device_agent.protocol import DraftingSpec, EngineSpec, RoundTrace
 
 FIRST_LOOKS = 3  # rounds of a trial that draft whatever is expected of it, to see what the draft is worth
 LOOK_AGAIN = 0.01  # share of the time since the last draft pass that another such look may take
-WEIGH_AGAIN_S = 1.0  # decoded between two weighings of a draft that was given up: they cost some 0.4 ms each
+WEIGH_AGAIN_S = 1.5  # decoded between two weighings of a draft that was given up: they cost some 0.4 ms each
 CATCH_UP = 8  # accepted tokens that a look has the draft read first, of those that it has not read
 
 

@@ -62,7 +62,7 @@ def test_a_draft_that_was_given_up_is_not_weighed_every_round(monkeypatch: pytes
 
     monkeypatch.setattr(lever_module, "next_width", next_width)
     lever_s(monkeypatch, COSTS["drafts never pay"], Text((BAD,), TOKENS, seed=3))
-    assert len(weighed) < TOKENS / 8
+    assert len(weighed) < TOKENS / 10
 
 
 def test_where_rounds_are_long_a_disturbance_does_not_end_drafting_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
