@@ -30,8 +30,7 @@ class Listener:
         await self._listen()
 
     def stop(self) -> None:
-        if self._coming_back:
-            self._coming_back.cancel()
+        self._stay_away()
         self._shut(self._server)
         if self._held:
             self._held.close()
@@ -58,13 +57,16 @@ class Listener:
         # that, and its host would wait for a phone that never answers.
         loop.call_soon(self._shut, server)
         self._away.clear()
-        if self._coming_back:
-            self._coming_back.cancel()
+        self._stay_away()
         self._coming_back = asyncio.create_task(self._come_back(seconds))
 
     def come_back(self) -> None:
         """At once, when it is away."""
         self._away.set()
+
+    def _stay_away(self) -> None:
+        if self._coming_back:
+            self._coming_back.cancel()
 
     def _shut(self, server: asyncio.Server | None) -> None:
         if server:

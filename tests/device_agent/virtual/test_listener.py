@@ -87,7 +87,7 @@ def test_who_connects_as_it_leaves_is_not_kept_waiting(count: int) -> None:
         listener = Listener(hanging)
         await listener.start(0)
         with closing(socket.create_connection(("127.0.0.1", listener.port))) as host:
-            host.setblocking(False)  # its one parameter
+            host.setblocking(False)
             await steps(count)
             listener.go_offline(LONG_S)
             async with asyncio.timeout(10):
