@@ -67,7 +67,7 @@ def _note(frame: FrameType | None) -> bool:
         file = frame.f_code.co_filename
         if file.startswith(f"{HOME}/orchestrator/"):
             _lines.setdefault(str(Path(file).relative_to(HOME)), set()).add(frame.f_lineno)
-            ours = ours or (first and "/farm/adb/" not in file)
+            ours = ours or (first and not file.startswith(f"{HOME}/orchestrator/farm/adb/"))
         elif file.startswith(f"{HOME}/tests/"):
             first = False
         frame = frame.f_back
