@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from orchestrator.errors import FarmError, UsageError
+from orchestrator.run_files import write_private
 from orchestrator.settings import Settings
 
 TOKEN_BYTES = 32
@@ -35,13 +36,7 @@ def find_token(settings: Settings, address: str) -> str:
 
 def keep_token(settings: Settings, token: str) -> None:
     """For its owner only."""
-    if kept_token(settings) == token:
-        return
-    path = token_path(settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token)
+    write_private(token_path(settings), token)
 
 
 def _given() -> str:

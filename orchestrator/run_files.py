@@ -1,4 +1,4 @@
-"""Small JSON files under LEVER_HOME/run through which the farm's processes see each other: whole or not there."""
+"""Small private files under LEVER_HOME, through which the farm's processes see each other: whole or not there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from typing import Any
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Replace the file in one step, readable by its owner only: run files name ports and hold a token."""
+    write_private(path, json.dumps(data, indent=1))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file in one step, readable by its owner only: such files name ports and hold tokens."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(data, file, indent=1)
+        file.write(text)
     draft.replace(path)
 
 

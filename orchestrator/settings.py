@@ -3,11 +3,13 @@ that has joined another's farm takes that farm's databases (`LEVER_HOME/joined.j
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from orchestrator.run_files import read_json
 
 
 @dataclass(frozen=True)
@@ -43,38 +45,30 @@ class Settings:
         return self.home / "conf"
 
 
-def load() -> Settings:
+def load(joined: dict[str, Any] | None = None) -> Settings:
     """Settings from LEVER_HOME, LEVER_REGISTRY_URL, LEVER_TRACKING_URI, LEVER_RAY_ADDRESS, LEVER_RAY_LISTEN and
-    LEVER_HOST, then of the farm that was joined; defaults live under the user's data folder."""
+    LEVER_HOST, then of the farm that was joined: `joined`, else what joined_path holds. Defaults live under the user's
+    data folder."""
     home = Path(os.environ.get("LEVER_HOME") or _default_home()).expanduser().absolute()
-    joined = _joined(home)
+    farm = joined or read_json(joined_path(home)) or {}
 
     def said(variable: str, default: str) -> str:
-        name = variable.removeprefix("LEVER_").lower()
-        return os.environ.get(variable) or joined.get(name) or default
+        return os.environ.get(variable) or farm.get(variable.removeprefix("LEVER_").lower()) or default
 
     return Settings(
         home=home,
         registry_url=said("LEVER_REGISTRY_URL", f"sqlite:///{home / 'registry.db'}"),
         tracking_uri=said("LEVER_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}"),
         host=said("LEVER_HOST", socket.gethostname()),
-        ray_address=os.environ.get("LEVER_RAY_ADDRESS") or "",
-        ray_listen=os.environ.get("LEVER_RAY_LISTEN") or "",
-        joined=joined.get("address", ""),
+        ray_address="" if farm else os.environ.get("LEVER_RAY_ADDRESS") or "",
+        ray_listen="" if farm else os.environ.get("LEVER_RAY_LISTEN") or "",
+        joined=farm.get("address", ""),
     )
 
 
 def joined_path(home: Path) -> Path:
     """What `lever host join` keeps: address, registry_url, tracking_uri, host."""
     return home / "joined.json"
-
-
-def _joined(home: Path) -> dict[str, str]:
-    try:
-        data = json.loads(joined_path(home).read_text())
-    except (OSError, ValueError):
-        return {}
-    return {str(k): str(v) for k, v in data.items()} if isinstance(data, dict) else {}
 
 
 def environment(settings: Settings) -> dict[str, str]:

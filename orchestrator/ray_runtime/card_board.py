@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict
+from typing import Any
 
 from device_agent.protocol import WireError, from_json
 from orchestrator.errors import FarmError
@@ -20,9 +21,7 @@ NO_TOKEN, NO_CARD = 3, 4  # exit codes
 
 def hang_up(card: FarmCard, gcs_address: str) -> None:
     """For a process that is connected to that Ray; a farm that was there before is replaced."""
-    from ray._raylet import GcsClient  # type: ignore[attr-defined]
-
-    GcsClient(address=gcs_address).internal_kv_put(KEY, json.dumps(asdict(card)).encode(), True, SPACE)
+    _client(gcs_address).internal_kv_put(KEY, json.dumps(asdict(card)).encode(), True, SPACE)
 
 
 def read(address: str, token: str) -> FarmCard:
@@ -55,12 +54,17 @@ START = "Start one there, on its first machine: lever up --listen HOST:PORT"
 SAME = "Install the same version of Lever Farm here and there."
 
 
+def _client(address: str) -> Any:
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]  # a compiled module, without stubs
+
+    return GcsClient(address=address)
+
+
 def _tell(address: str) -> int:
-    from ray._raylet import GcsClient  # type: ignore[attr-defined]
     from ray.exceptions import AuthenticationError
 
     try:
-        found = GcsClient(address=address).internal_kv_get(KEY, SPACE, timeout=10)
+        found = _client(address).internal_kv_get(KEY, SPACE, timeout=10)
     except AuthenticationError:
         return NO_TOKEN
     if found is None:

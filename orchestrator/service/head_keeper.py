@@ -105,7 +105,7 @@ def _environment(settings: Settings) -> dict[str, str]:
     """Of our own Ray without what the user set for other Rays; its token lives only in the environments of this farm's
     processes, unless other hosts join. What a Ray that runs already asks for (RAY_AUTH_MODE, RAY_AUTH_TOKEN…) the user
     has set."""
-    if settings.ray_address and not settings.joined:
+    if settings.ray_address:
         return os.environ | environment(settings)
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     shared = settings.joined or settings.ray_listen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from sqlalchemy.engine import make_url
 
@@ -18,7 +18,7 @@ from orchestrator.run_files import write_json
 from orchestrator.service import state
 from orchestrator.service.down import down
 from orchestrator.service.up import ensure_up, knock
-from orchestrator.settings import Settings, joined_path
+from orchestrator.settings import Settings, joined_path, load
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")  # what Ray takes as a label
 
@@ -34,7 +34,8 @@ def join(settings: Settings, address: str, report: Callable[[str], None]) -> boo
     report(f"asking the farm at {address}")
     card = card_board.read(address, token)
     card.check(FarmCard.of(settings), address)
-    joined = _joined(settings, card, address)
+    told = {"registry_url": card.registry_url, "tracking_uri": card.tracking_uri}
+    joined = load({"address": address, "host": settings.host} | told)  # what the environment names otherwise stays so
     _check_registry(joined)
     keep_token(settings, token)
     write_json(joined_path(settings.home), _record(joined))
@@ -65,21 +66,6 @@ def _check_free(settings: Settings) -> None:
     service = state.read(settings)
     if service is not None and service.process() is not None:
         raise FarmError(f"a farm of its own is up at {settings.home}", "End it first: lever down")
-
-
-def _joined(settings: Settings, card: FarmCard, address: str) -> Settings:
-    """What this machine's environment names differently (a database behind another address, say) stays."""
-    here = settings.home
-    ours = settings.registry_url != f"sqlite:///{here / 'registry.db'}"
-    tracked = settings.tracking_uri != f"sqlite:///{here / 'mlflow.db'}"
-    return replace(
-        settings,
-        registry_url=settings.registry_url if ours else card.registry_url,
-        tracking_uri=settings.tracking_uri if tracked else card.tracking_uri,
-        ray_address="",
-        ray_listen="",
-        joined=address,
-    )
 
 
 def _check_registry(settings: Settings) -> None:

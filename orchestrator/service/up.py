@@ -34,9 +34,9 @@ def ensure_up(settings: Settings, report: Report) -> bool:
         service = state.read(settings)
         if service is None or service.process() is None:
             end_service(settings, report)
-            if settings.ray_listen and not settings.joined:
+            if settings.ray_listen:
                 make_token(settings)
-            elif settings.ray_address and not settings.joined:
+            elif settings.ray_address:
                 knock(settings.ray_address, "Start one there: ray start --head --port …")
             _start(settings, report)
         try:
@@ -61,12 +61,12 @@ def _running_here(settings: Settings) -> bool:
             "the farm's service runs on another registry than LEVER_REGISTRY_URL names",
             "Run `lever down` and `lever up`, or set LEVER_REGISTRY_URL as it was.",
         )
-    if service and not settings.joined and settings.ray_listen not in ("", service.ray_listen):
+    if service and settings.ray_listen not in ("", service.ray_listen):
         raise FarmError(
             f"the farm's service takes other hosts {_at(service.ray_listen)}, not at {settings.ray_listen}",
             "End it first: lever down",
         )
-    if service and not settings.joined and settings.ray_address not in ("", service.ray_address):
+    if service and settings.ray_address not in ("", service.ray_address):
         raise FarmError(
             f"the farm's service runs in {service.ray_address or 'a Ray of its own'}, not at {settings.ray_address}",
             "End it first: lever down",
