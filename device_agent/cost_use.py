@@ -32,7 +32,9 @@ def check_calibrations(spec: JobSpec) -> None:
         _refuse("cost", costs.key, "target pack", costs.target_pack, spec.target_pack)
         _refuse("cost", costs.key, "draft pack", costs.draft_pack, spec.draft_pack)
         _refuse("cost", costs.key, "engine", costs.engine_version, ENGINE_VERSION)
-        _refuse("cost", costs.key, "threads", costs.threads, engine.threads)
+        if not costs.core_trials:  # else both were chosen by it
+            _refuse("cost", costs.key, "threads", costs.threads, engine.threads)
+            _refuse("cost", costs.key, "cores", str(costs.cores), str(engine.cores))
         _refuse("cost", costs.key, "storage mode", costs.storage_mode, engine.storage.mode)
         _refuse("cost", costs.key, "placement", costs.placement, engine.placement)
 

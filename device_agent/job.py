@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from device_agent.cost_measuring import calibrated_costs
+from device_agent.core_binding import cores_tag, with_cores
+from device_agent.cost_measuring import run_costs
 from device_agent.engine.edge_recording import edge_traces
 from device_agent.engine.emission import Emission
 from device_agent.engine.engine import OnRound
@@ -37,20 +38,22 @@ def run_spec(folder: Path, spec: JobSpec, log: JobLog) -> JobResult:
     """Run all prompts of `spec` and measure them, or calibrate. Raises AgentFailure, OSError, MemoryError."""
     if spec.kind not in KINDS:
         raise AgentFailure("bad_spec", f"kind {spec.kind!r} is not one of {', '.join(KINDS)}")
+    if spec.kind == "costs":
+        costs, io_mode = run_costs(spec, folder, log)
+        return replace(_blank(spec), costs=costs, tags={"io_mode": io_mode})
     started = time.perf_counter()
+    spec, cores_by = with_cores(spec)
     sampler = CpuSampler()
     try:
         with open_session(spec, folder) as session:
             log.event("loaded", seconds=time.perf_counter() - started, plan=session.plan.summary())
-            if spec.kind == "costs":
-                costs = calibrated_costs(spec, session, folder / spec.packs_dir / spec.target_pack)
-                return replace(_blank(spec), costs=costs, tags={"io_mode": session.weights.io_mode})
             _warm_up(spec, session, log)
             if spec.kind == "edges":
                 return replace(_blank(spec), edges=_edges(spec, session, log, folder))
             outcomes = [_request(spec, session, prompt, log) for prompt in spec.prompts]
             outcomes = examined(spec, session, outcomes, log)
-            return _result(spec, session, outcomes, sampler, time.perf_counter() - started)
+            result = _result(spec, session, outcomes, sampler, time.perf_counter() - started)
+            return replace(result, tags=result.tags | cores_tag(spec.engine, cores_by))
     finally:
         sampler.close()
 

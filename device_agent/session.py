@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from device_agent.core_binding import held_to
 from device_agent.cost_use import bandwidth_mb_s, check_calibrations, stream_costs
 from device_agent.dram_plan import MB, DramPlan, layer_sizes, plan_dram
 from device_agent.engine.costs import FlashLoad
@@ -33,11 +34,14 @@ class Session:
     places: Places
     costs: str  # the calibration of pass costs that is used, or that they were measured, and why
     pass_costs: CostCalibration | None  # that calibration
+    reader_cores: tuple[int, ...]  # (): any
 
 
 @contextmanager
 def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
-    """Raises AgentFailure: pack_corrupt, io_error, budget_too_small, bad_spec; pack_corrupt also at its end."""
+    """Raises AgentFailure: pack_corrupt, io_error, budget_too_small, bad_spec; pack_corrupt also at its end.
+
+    `spec` has its cores settled (core_binding.with_cores)."""
     check_calibrations(spec)
     if spec.kind != "decode":
         spec = replace(spec, engine=_whole_vocabulary(spec.engine))
@@ -49,9 +53,10 @@ def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
     plan = plan_dram(target_manifest, draft_manifest, _with_costs(spec, target_manifest))
     cap, trimmed = bandwidth_cap(spec), spec.engine.drafting.trim_vocabulary > 0
     with ExitStack() as opened:
+        reader_cores = opened.enter_context(held_to(spec.engine.cores))
         for used in packs_used:
             opened.enter_context(unchanged(used))
-        weights = _target_weights(spec, target_folder, plan, cap)
+        weights = _target_weights(spec, target_folder, plan, cap, reader_cores)
         opened.callback(weights.close)  # closing twice is harmless, and the kernels may refuse to open
         drafter = open_resident(draft_folder, not trimmed, alike=False) if draft_folder else None
         if drafter:
@@ -64,7 +69,7 @@ def open_session(spec: JobSpec, folder: Path) -> Iterator[Session]:
         conditions = replace(_conditions(spec, target, weights, plan, cap), costs=costs)
         engine = Engine(target, draft, spec.engine, spec.sampling, conditions)
         said = _said_of_costs(spec, weights.io_mode)
-        yield Session(engine, target, draft, weights, plan, cap, places, said, costs)
+        yield Session(engine, target, draft, weights, plan, cap, places, said, costs, reader_cores)
 
 
 def _as_computed(pushed: Path, engine: EngineSpec, draft: bool = False) -> Path:
@@ -89,14 +94,17 @@ def bandwidth_cap(spec: JobSpec) -> float | None:
     return min(caps) if caps else None
 
 
-def _target_weights(spec: JobSpec, folder: Path, plan: DramPlan, cap: float | None) -> PackWeights | MappedWeights:
+def _target_weights(
+    spec: JobSpec, folder: Path, plan: DramPlan, cap: float | None, reader_cores: tuple[int, ...]
+) -> PackWeights | MappedWeights:
     storage = spec.engine.storage
     if storage.mode == "resident":
         return open_resident(folder)
     if storage.mode == "mmap":
         return open_mapped(folder, plan.mapped)
     pinned, threads = plan.layers.pinned, storage.reader_threads
-    return open_streamed(folder, plan.ring_slots, storage.chunk_kib, cap, pinned, storage.prefetch, threads)
+    slots, prefetch = plan.ring_slots, storage.prefetch
+    return open_streamed(folder, slots, storage.chunk_kib, cap, pinned, prefetch, threads, reader_cores)
 
 
 def _conditions(

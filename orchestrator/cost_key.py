@@ -24,6 +24,8 @@ def cost_key(device: Device, job: Mapping[str, Any]) -> str | None:
     engine = job["engine"]
     phone = [device.serial, *(device.facts.get(name) for name in PHONE)]
     settings = [engine["threads"], engine["storage"]["mode"], engine["repack"]]
+    if any((cores := engine.get("cores", {})).values()):
+        settings.append(cores)
     if (placement := engine.get("placement", "cpu")) != "cpu":
         settings.append(placement)
     content = [phone, ENGINE_VERSION, job["target_pack"], job["draft_pack"], settings]

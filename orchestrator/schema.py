@@ -16,6 +16,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from device_agent.protocol.cores import parse_cores
 from orchestrator.errors import ConfigError
 from orchestrator.strategies import strategy_names
 
@@ -29,6 +30,7 @@ RUNTIMES = ("ray", "inline")
 EXISTING = ("skip", "rerun")
 ORDERS = ("blocked", "random", "paired")
 MAX_NODES = 512
+AUTO_CORES = "auto"
 SWEEP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -127,7 +129,9 @@ class EngineConf:
     storage: StorageConf = field(default_factory=StorageConf)
     memory: MemoryConf = field(default_factory=MemoryConf)
     placement: str = "cpu"  # of drafting, verifying, projecting: cpu | npu, the first accelerator | auto, by cost
-    threads: int = 2
+    threads: int = 2  # of the kernels, on the CPU
+    cores: str = "any"  # that they run on: any | a list such as 4-7 or 0-2+5 | auto, and the threads: by calibration
+    reader_cores: str = "any"  # that the flash reader runs on: any | a list
     n_ctx: int = 2048  # KV capacity, tokens
     repack: bool = True  # weights in the layout that the phone's kernels multiply fastest by; false: as in the GGUF
     trace_nodes: bool | None = None  # record every verified node; null: for strategies that draft
@@ -146,7 +150,25 @@ class EngineConf:
                 "Use engine.storage.mode=flash or resident, or engine.placement=cpu.",
             )
         _within("engine.threads", self.threads, 1, 256)
+        self._check_cores()
         _within("engine.n_ctx", self.n_ctx, 32, 131_072)
+
+    def _check_cores(self) -> None:
+        if self.cores == AUTO_CORES:
+            if self.placement != "cpu" or self.reader_cores != "any":
+                raise ConfigError(
+                    f"engine.cores=auto chooses the reader's cores too, for engine.placement=cpu, and here are "
+                    f"engine.reader_cores={self.reader_cores} and engine.placement={self.placement}",
+                    "Leave both out, or list the cores: engine.cores=4-7.",
+                )
+            return
+        listed = _cores("engine.cores", self.cores)
+        _cores("engine.reader_cores", self.reader_cores)
+        if listed and self.threads > len(listed):
+            raise ConfigError(
+                f"engine.threads={self.threads} do not fit on the {len(listed)} cores of engine.cores={self.cores}",
+                "Use at most one thread on a core.",
+            )
 
 
 @dataclass
@@ -254,6 +276,13 @@ def schema_keys(schema: Any = LeverConf, prefix: str = "") -> Iterator[tuple[str
 def _within(key: str, value: float | None, low: float, high: float) -> None:
     if value is not None and not (math.isfinite(value) and low <= value <= high):
         raise ConfigError(f"{key}={value} is out of range", f"Use a value from {low:.10g} to {high:.10g}.")
+
+
+def _cores(key: str, text: str) -> tuple[int, ...]:
+    try:
+        return parse_cores(text)
+    except ValueError as error:
+        raise ConfigError(f"{key}={text}: {error}", "List cores as 4-7 or 0-2+5, or use any.") from None
 
 
 def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:

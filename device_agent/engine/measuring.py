@@ -89,7 +89,7 @@ def measure_passes(model: Transformer, sizes: tuple[int, ...], repeats: int = 1)
     fit = [size for size in model.kernels.layer_buckets[::-1] or sizes if size <= model.n_ctx]
     far = min(FAR, model.n_ctx)
     plan = [(size, size) for size in fit] + [(min(FAR_TOKENS, far), far)] * (far > FAR_TOKENS)
-    batches = [_batch(size, n_kv) for size, n_kv in plan for _ in range(1 + repeats)]
+    batches = [batch_in_last_slots(size, n_kv) for size, n_kv in plan for _ in range(1 + repeats)]
     upload_s = _upload_s(model, batches[0]) if static and not model.source.resident else 0.0
     runs = np.reshape(model.time_layers(batches), (len(plan), 1 + repeats))
     seconds = (np.median(runs[:, 1:], axis=1) + upload_s).tolist()
@@ -124,7 +124,7 @@ def _seconds(project: Project, states: Floats) -> float:
     return perf_counter() - started
 
 
-def _batch(size: int, n_kv: int) -> TokenBatch:
+def batch_in_last_slots(size: int, n_kv: int) -> TokenBatch:
     """`size` tokens in the last of `n_kv` slots, which all of them see."""
     slots = np.arange(n_kv - size, n_kv, dtype=np.int64)
     ids = np.arange(size, dtype=np.int32)

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,21 +27,33 @@ THREADS = (1, 2, 4)
 PROBE_S = 0.3  # of reading in one way
 
 
-def bandwidth_table(pack: Pack, cap_mb_s: float | None) -> tuple[tuple[int, int, float], ...]:
-    """(chunk KiB, reader threads, MB/s) for each of CHUNKS_KIB and THREADS. Raises AgentFailure as ExtentReader."""
-    return tuple((kib, threads, _bandwidth(pack, kib, threads, cap_mb_s)) for kib in CHUNKS_KIB for threads in THREADS)
+def bandwidth_table(
+    pack: Pack, cap_mb_s: float | None, cores: Collection[int] = ()
+) -> tuple[tuple[int, int, float], ...]:
+    """(chunk KiB, reader threads, MB/s) for each of CHUNKS_KIB and THREADS, read on `cores`. Raises AgentFailure as
+    ExtentReader."""
+    return tuple(
+        (kib, threads, _bandwidth(pack, kib, threads, cap_mb_s, cores)) for kib in CHUNKS_KIB for threads in THREADS
+    )
 
 
 @contextmanager
-def flash_busy(pack: Pack, chunk_kib: int, threads: int, cap_mb_s: float | None) -> Iterator[ExtentReader]:
-    """The pack's layers are read over and over within the block. Raises at its end what a reader met."""
-    with _reading(pack.folder, pack.layers, chunk_kib, threads, cap_mb_s) as reader:
+def flash_busy(
+    pack: Pack, chunk_kib: int, threads: int, cap_mb_s: float | None, cores: Collection[int] = ()
+) -> Iterator[ExtentReader]:
+    """The pack's layers are read over and over on `cores` within the block. Raises at its end what a reader met."""
+    with _reading(pack.folder, pack.layers, chunk_kib, threads, cap_mb_s, cores) as reader:
         yield reader
 
 
 @contextmanager
 def _reading(
-    folder: Path, extents: Sequence[ExtentSpec], chunk_kib: int, threads: int, cap_mb_s: float | None
+    folder: Path,
+    extents: Sequence[ExtentSpec],
+    chunk_kib: int,
+    threads: int,
+    cap_mb_s: float | None,
+    cores: Collection[int] = (),
 ) -> Iterator[ExtentReader]:
     pacer = Pacer(cap_mb_s * MB) if cap_mb_s else None
     reader, stop = ExtentReader(folder, chunk_kib * 1024, pacer), threading.Event()
@@ -50,6 +62,8 @@ def _reading(
     lock = threading.Lock()
 
     def work() -> None:
+        if cores:
+            os.sched_setaffinity(0, cores)  # of this thread
         buffer = Region(chunk_kib * 1024)
         try:
             while not stop.is_set():
@@ -88,7 +102,7 @@ def scratch_bandwidth(folder: Path) -> tuple[float, str]:
         return round(reader.read_bytes / MB / reader.busy_s, 1), reader.io_mode
 
 
-def _bandwidth(pack: Pack, chunk_kib: int, threads: int, cap_mb_s: float | None) -> float:
-    with flash_busy(pack, chunk_kib, threads, cap_mb_s) as reader:
+def _bandwidth(pack: Pack, chunk_kib: int, threads: int, cap_mb_s: float | None, cores: Collection[int]) -> float:
+    with flash_busy(pack, chunk_kib, threads, cap_mb_s, cores) as reader:
         time.sleep(PROBE_S)  # as above
     return round(reader.read_bytes / MB / reader.busy_s, 1)  # what was under way at the end included

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -35,12 +36,20 @@ class LayerRing:
 
     The threads share a layer's pieces and go on to the next layer without waiting for one another, so that the flash
     always has several requests. They know no rounds: whoever requests decides how far ahead they go, within a round or
-    into the next. An error of a reader reaches the consumer at the layer that it hit; nobody waits for a dead reader.
+    into the next. They run on `cores`; (): where whoever starts them does. An error of a reader reaches the consumer at
+    the layer that it hit; nobody waits for a dead reader.
     """
 
-    def __init__(self, reader: ExtentReader, layers: Mapping[int, ExtentSpec], n_slots: int, n_threads: int) -> None:
+    def __init__(
+        self,
+        reader: ExtentReader,
+        layers: Mapping[int, ExtentSpec],
+        n_slots: int,
+        n_threads: int,
+        cores: Collection[int] = (),
+    ) -> None:
         size = max(extent.nbytes for extent in layers.values())
-        self._reader, self._layers = reader, layers
+        self._reader, self._layers, self._cores = reader, layers, cores
         self._free = [Region(size) for _ in range(n_slots)]
         self._wanted: deque[int] = deque()
         self._filling: deque[_Filling] = deque()
@@ -91,6 +100,8 @@ class LayerRing:
             thread.join()
 
     def _run(self) -> None:
+        if self._cores:
+            os.sched_setaffinity(0, self._cores)  # of this thread
         try:
             while (job := self._next_job()) is not None:
                 layer, piece = job

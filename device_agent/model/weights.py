@@ -38,6 +38,7 @@ class PackWeights:
         pacer: Pacer | None,
         prefetch: bool = False,
         reader_threads: int = 1,
+        reader_cores: Collection[int] = (),
         projects: bool = True,
         alike: bool = True,
     ) -> None:
@@ -57,7 +58,9 @@ class PackWeights:
             TableRows(pack, spec, self._extents.get(spec.extent))
             for spec in (embedding_spec(pack), output_rows_spec(pack))
         )
-        self._ring = LayerRing(self._streamer, self._streamed, ring_slots, reader_threads) if self._streamed else None
+        self._ring: LayerRing | None = None
+        if self._streamed:
+            self._ring = LayerRing(self._streamer, self._streamed, ring_slots, reader_threads, reader_cores)
 
     @property
     def io_mode(self) -> str:
@@ -142,10 +145,11 @@ def open_streamed(
     pinned: Collection[int] = (),
     prefetch: bool = False,
     reader_threads: int = 1,
+    reader_cores: Collection[int] = (),
 ) -> PackWeights:
     """Layers read from flash for each pass, no faster than `cap_mb_s` (10^6 bytes/s; None: as the disk can)."""
     pacer = Pacer(cap_mb_s * MB) if cap_mb_s else None
-    return PackWeights(open_pack(folder), pinned, ring_slots, chunk_kib, pacer, prefetch, reader_threads)
+    return PackWeights(open_pack(folder), pinned, ring_slots, chunk_kib, pacer, prefetch, reader_threads, reader_cores)
 
 
 def _always_resident(pack: Pack, projects: bool) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from device_agent.protocol.calibrations import (
     BackendCosts,
+    CoreTrial,
     CostCalibration,
     CostTable,
     EdgeCalibration,
@@ -18,6 +19,7 @@ from device_agent.protocol.calibrations import (
     PredictorCalibration,
     RecallPoint,
 )
+from device_agent.protocol.cores import ANY, ANYWHERE, CoresSpec, parse_cores, said_cores
 from device_agent.protocol.engine_spec import DraftingSpec, EngineSpec, PruningSpec, StorageSpec, StreamCosts
 from device_agent.protocol.jobs import STATES, EnergySpec, JobSpec, PromptSpec, SamplingSpec
 from device_agent.protocol.packs import ChunkSpec, ExtentSpec, HyperParams, PackManifest, TensorSpec
@@ -27,6 +29,8 @@ from device_agent.protocol.versions import ENGINE_VERSION, PROTOCOL_VERSION
 from device_agent.wire import WireError, from_json, to_json
 
 __all__ = [
+    "ANY",
+    "ANYWHERE",
     "ENGINE_VERSION",
     "PROTOCOL_VERSION",
     "STATES",
@@ -34,6 +38,8 @@ __all__ = [
     "AgentEvent",
     "BackendCosts",
     "ChunkSpec",
+    "CoreTrial",
+    "CoresSpec",
     "CostCalibration",
     "CostTable",
     "DraftingSpec",
@@ -61,5 +67,7 @@ __all__ = [
     "TensorSpec",
     "WireError",
     "from_json",
+    "parse_cores",
+    "said_cores",
     "to_json",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from device_agent.protocol.cores import ANYWHERE, CoresSpec
+
 
 @dataclass(frozen=True)
 class EdgeCalibration:
@@ -76,13 +78,23 @@ class BackendCosts:
 
 
 @dataclass(frozen=True)
+class CoreTrial:
+    """A number of threads, where they and the flash reader's run, and what a usual round then takes."""
+
+    threads: int
+    cores: CoresSpec
+    round_s: float = 0.0  # drafting and verifying, the target read meanwhile
+    compute_s: float = 0.0  # of it, without waiting for the flash
+
+
+@dataclass(frozen=True)
 class CostCalibration:
     """What passes cost on one phone, measured by a job of kind costs: whoever is given it need not measure."""
 
     engine_version: str
     target_pack: str
     draft_pack: str
-    threads: int
+    threads: int  # given, or with core_trials the best found
     storage_mode: str
     io_mode: str
     draft: CostTable  # layers; with streamed layers, measured while the flash reads
@@ -93,3 +105,5 @@ class CostCalibration:
     key: str = ""  # the host's name for it
     placement: str = "cpu"  # that it was measured with
     backends: tuple[BackendCosts, ...] = ()  # what there was to choose from, when placing is automatic
+    cores: CoresSpec = ANYWHERE  # as threads
+    core_trials: tuple[CoreTrial, ...] = ()  # what there was to choose from, when cores are automatic

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from device_agent.protocol.calibrations import EdgeCalibration, PredictorCalibration
+from device_agent.protocol.cores import ANYWHERE, CoresSpec
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class EngineSpec:
     storage: StorageSpec = StorageSpec()
     dram_budget_mb: float | None = None  # cap on the process, MB (10^6 bytes); None: no cap
     placement: str = "cpu"  # of draft, verification and projections: cpu | npu, the first accelerator | auto, by cost
-    threads: int = 2
+    threads: int = 2  # 0 with cores.auto
+    cores: CoresSpec = ANYWHERE
     n_ctx: int = 2048  # KV capacity, tokens
     repack: bool = True  # weights in the layout that the phone's kernels multiply fastest by; False: as in the GGUF
     trace_nodes: bool = False  # write nodes.jsonl

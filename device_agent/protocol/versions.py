@@ -1,4 +1,4 @@
 """What host and phone must agree on."""
 
 PROTOCOL_VERSION = 1
-ENGINE_VERSION = "0.3.4"  # part of every trial's identity: raise it when outputs or timings may change
+ENGINE_VERSION = "0.3.5"  # part of every trial's identity: raise it when outputs or timings may change

@@ -168,5 +168,24 @@ def print_costs(costs: CostCalibration) -> None:
         known = dict(curve.seconds)
         table.add_row(name, *(f"{known[size] * 1e3:.1f}" if size in known else "" for size in sizes))
     Console().print(table)
+    print_core_trials(costs)
     for chunk_kib, threads, mb_s in costs.bandwidth_mb_s:
         click.echo(f"flash, {chunk_kib} KiB pieces, {threads} reader threads: {mb_s:.0f} MB/s")
+
+
+def print_core_trials(costs: CostCalibration) -> None:
+    """What a round takes on the cores that were tried, the shortest first; the chosen ones are marked."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from device_agent.protocol import said_cores
+
+    if not costs.core_trials:
+        return
+    table = Table("", "threads", "on cores", "reader on", "round, ms", "computing, ms", title="threads and cores tried")
+    for trial in sorted(costs.core_trials, key=lambda trial: trial.round_s):
+        chosen = (trial.threads, trial.cores) == (costs.threads, costs.cores)
+        where = (said_cores(trial.cores.compute), said_cores(trial.cores.readers))
+        times = (f"{trial.round_s * 1e3:.0f}", f"{trial.compute_s * 1e3:.0f}")
+        table.add_row("→" if chosen else "", str(trial.threads), *where, *times)
+    Console().print(table)

@@ -12,6 +12,7 @@ from orchestrator.cli.phone_farm import phone_farm
 if TYPE_CHECKING:
     from orchestrator.entities import Device, Progress
     from orchestrator.registry.contract import Registry
+    from orchestrator.schema import EngineConf
     from orchestrator.settings import Settings
 
 THREADS, STORAGE, PLACEMENT = 2, "flash", "cpu"  # as the engine's defaults
@@ -35,8 +36,15 @@ THREADS, STORAGE, PLACEMENT = 2, "flash", "cpu"  # as the engine's defaults
     show_default=True,
     help="As engine.placement; auto measures the CPU and every accelerator.",
 )
+@click.option(
+    "--cores",
+    default="any",
+    show_default=True,
+    help="As engine.cores; auto tries threads and cores, the flash reader's too, and keeps the best.",
+)
+@click.option("--reader-cores", default="any", show_default=True, help="As engine.reader_cores.")
 @click.option("--again", is_flag=True, help="Measure even if nothing changed.")
-def calibrate(name: str, pair: str, threads: int, storage: str, placement: str, again: bool) -> None:
+def calibrate(name: str, pair: str, storage: str, again: bool, **engine: Any) -> None:
     """Measure what passes of a pair cost on the phone NAME, and how fast its flash is; trials there use it.
 
     It is kept until the phone's build, the engine, the packs or these settings change; then measure again.
@@ -44,11 +52,13 @@ def calibrate(name: str, pair: str, threads: int, storage: str, placement: str, 
     from device_agent.protocol import CostCalibration, from_json
     from orchestrator.cli.calibrate import print_costs
     from orchestrator.cli.phone_views import calibrating
+    from orchestrator.schema import EngineConf, StorageConf
 
+    conf = EngineConf("lever", storage=StorageConf(storage), **engine)
     with phone_farm() as (settings, registry):
         device = registry.device(name)
         with calibrating(name) as report:
-            costs, kept = measured(device, pair, settings, registry, report, threads, storage, placement, again)
+            costs, kept = measured(device, pair, settings, registry, report, conf, again)
     print_costs(from_json(CostCalibration, costs))
     click.echo(
         f"{name}: calibration {costs['key']} {'is kept from before (--again measures anew)' if kept else 'is kept'}"
@@ -61,21 +71,24 @@ def measured(
     settings: Settings,
     registry: Registry,
     report: Callable[[Progress], None],
-    threads: int = THREADS,
-    storage: str = STORAGE,
-    placement: str = PLACEMENT,
+    conf: EngineConf | None = None,
     again: bool = False,
 ) -> tuple[dict[str, Any], bool]:
-    """CostCalibration as JSON, and whether it was kept from before. Raises LeverError."""
+    """CostCalibration as JSON with what `conf` says of threads, cores, storage and placement, and whether it was kept
+    from before. Raises LeverError."""
     from device_agent.protocol import to_json
     from orchestrator.cost_key import cost_key
     from orchestrator.farm import cost_calibration
     from orchestrator.farm.connecting import connector
+    from orchestrator.schema import EngineConf
+    from orchestrator.sweeps.jobs import cores_spec
     from orchestrator.wiring import model_store
 
+    conf = conf or EngineConf("lever")
     store = model_store(settings)
     found = store.pair(pair)
-    job = cost_calibration.costs_job(found.target_pack, found.draft_pack, threads, storage, placement)
+    packs, cores = (found.target_pack, found.draft_pack), cores_spec(conf)
+    job = cost_calibration.costs_job(*packs, conf.threads, conf.storage.mode, conf.placement, cores)
     if not again and (kept := registry.costs(device.name, cost_key(device, to_json(job)) or "")):
         return kept, True
     run = cost_calibration.runner(connector(settings), store, settings, report)

@@ -49,6 +49,9 @@ def calibrating(name: str) -> Iterator[Callable[[Progress], None]]:
                 status.update(f"{escape(name)}: pushing {megabytes}")
             elif progress.kind == "agent_event" and progress.data.get("kind") == "loaded":
                 status.update(f"{escape(name)}: measuring")
+            elif progress.kind == "agent_event" and progress.data.get("kind") == "cores":
+                tried = progress.data["data"]
+                status.update(f"{escape(name)}: trying cores, {tried['done']} of {tried['of']}")
 
         yield report
 

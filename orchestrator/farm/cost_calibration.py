@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from device_agent.protocol import PROTOCOL_VERSION, EngineSpec, JobSpec, StorageSpec, to_json
+from device_agent.protocol import ANYWHERE, PROTOCOL_VERSION, CoresSpec, EngineSpec, JobSpec, StorageSpec, to_json
 from orchestrator.cost_key import cost_key
 from orchestrator.entities import AttemptOrder, AttemptOutcome, Device, Progress
 from orchestrator.errors import FarmError, PhoneError
@@ -26,8 +26,12 @@ Run = Callable[[AttemptOrder, threading.Event], AttemptOutcome]
 """Runs an attempt to its end; the event cancels it."""
 
 
-def costs_job(target_pack: str, draft_pack: str, threads: int, mode: str, placement: str = "cpu") -> JobSpec:
-    engine = EngineSpec(storage=StorageSpec(mode), placement=placement, threads=threads, n_ctx=N_CTX)
+def costs_job(
+    target_pack: str, draft_pack: str, threads: int, mode: str, placement: str = "cpu", cores: CoresSpec = ANYWHERE
+) -> JobSpec:
+    """`threads` do not matter where `cores` are automatic."""
+    threads = 0 if cores.auto else threads
+    engine = EngineSpec(storage=StorageSpec(mode), placement=placement, threads=threads, cores=cores, n_ctx=N_CTX)
     return JobSpec(PROTOCOL_VERSION, "", "", target_pack, draft_pack, engine, (), 1, (), kind="costs")
 
 

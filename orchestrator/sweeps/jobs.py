@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from device_agent.protocol import (
+    CoresSpec,
     DraftingSpec,
     EdgeCalibration,
     EngineSpec,
@@ -17,9 +18,10 @@ from device_agent.protocol import (
     PruningSpec,
     SamplingSpec,
     StorageSpec,
+    parse_cores,
 )
 from orchestrator.errors import UsageError
-from orchestrator.schema import DraftingConf, EngineConf, LeverConf, PruningConf, SamplingConf, StorageConf
+from orchestrator.schema import AUTO_CORES, DraftingConf, EngineConf, LeverConf, PruningConf, SamplingConf, StorageConf
 
 # What the strategies that are built in use of engine.drafting; others are given all of it.
 LEVER = frozenset({"model", "enabled", "objective", "trim_vocabulary", "requantize", "max_nodes", "max_depth"})
@@ -73,11 +75,19 @@ def engine_spec(conf: EngineConf) -> EngineSpec:
         storage=_storage_spec(conf.storage, budgeted=conf.memory.dram_budget_mb is not None),
         dram_budget_mb=conf.memory.dram_budget_mb,
         placement=conf.placement,
-        threads=conf.threads,
+        threads=0 if conf.cores == AUTO_CORES else conf.threads,
+        cores=cores_spec(conf),
         n_ctx=conf.n_ctx,
         repack=conf.repack and conf.placement == "cpu",
         trace_nodes=drafts if conf.trace_nodes is None else conf.trace_nodes,
     )
+
+
+def cores_spec(conf: EngineConf) -> CoresSpec:
+    if conf.cores == AUTO_CORES:
+        return CoresSpec(auto=True)
+    readers = parse_cores(conf.reader_cores) if conf.storage.mode == "flash" else ()
+    return CoresSpec(False, parse_cores(conf.cores), readers)
 
 
 def _drafting_spec(conf: DraftingConf, used: frozenset[str]) -> DraftingSpec:

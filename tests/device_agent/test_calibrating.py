@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from device_agent.protocol import (
+    ANYWHERE,
     ENGINE_VERSION,
     PROTOCOL_VERSION,
+    CoresSpec,
     CostCalibration,
     CostTable,
     DraftingSpec,
@@ -178,3 +181,53 @@ def test_bad_calibrating_jobs_are_refused(job: JobSpec, tmp_path: Path, change: 
     assert result.error is not None
     assert result.error.kind == "bad_spec"
     assert named in result.error.message
+
+
+AUTO = CoresSpec(auto=True)
+
+
+def test_cores_are_tried_and_the_best_are_used(job: JobSpec, tmp_path: Path) -> None:
+    flash = replace(job, engine=replace(job.engine, storage=StorageSpec("flash"), threads=0, cores=AUTO))
+    result = ran(replace(flash, kind="costs", prompts=()), tmp_path / "costs")
+    assert result.ok, result.error
+    found = result.costs
+    assert found is not None
+    assert [trial for trial in found.core_trials if (trial.threads, trial.cores) == (found.threads, found.cores)]
+    assert all(0 < trial.compute_s <= trial.round_s for trial in found.core_trials)
+    used = ran(replace(lever(flash), costs=replace(found, key="c1")), tmp_path / "used")
+    assert used.ok, used.error
+    assert used.plan["threads"] == found.threads
+    assert used.tags["cores"].endswith("(calibration c1)")
+
+
+def test_without_a_calibration_the_clusters_decide(job: JobSpec, tmp_path: Path) -> None:
+    result = ran(replace(job, engine=replace(job.engine, threads=0, cores=AUTO)), tmp_path)
+    assert result.tags["cores"].endswith("(clusters)")
+    assert result.plan["threads"] >= 1
+
+
+def test_texts_are_the_same_on_any_cores(job: JobSpec, tmp_path: Path) -> None:
+    core = max(os.sched_getaffinity(0))
+    storage = StorageSpec("flash", prefetch=True)
+    free, bound = (
+        ran(replace(job, engine=replace(job.engine, storage=storage, cores=cores)), tmp_path)
+        for cores in (ANYWHERE, CoresSpec(False, (core,), (core,)))
+    )
+    assert "cores" not in free.tags
+    assert bound.tags["cores"] == f"1 threads on {core}, reader on {core} (engine.cores)"
+    assert [r.output_ids for r in bound.requests] == [r.output_ids for r in free.requests]
+
+
+@pytest.mark.parametrize("cores", [CoresSpec(False, (900,)), CoresSpec(False, (), (900,))])
+def test_cores_that_are_not_there_are_named(job: JobSpec, tmp_path: Path, cores: CoresSpec) -> None:
+    result = ran(replace(job, engine=replace(job.engine, cores=cores)), tmp_path)
+    assert result.error is not None
+    assert result.error.kind == "bad_spec"
+    assert "no core 900 can be used here" in result.error.message
+
+
+def test_costs_for_other_cores_are_refused(job: JobSpec, tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    result = ran(replace(lever(job), costs=costs(job, cores=CoresSpec(False, (core,)))), tmp_path)
+    assert result.error is not None
+    assert f"is for cores {core}, reader on any, and this job has any, reader on any" in result.error.message

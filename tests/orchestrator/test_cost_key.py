@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from device_agent.protocol import to_json
+from device_agent.protocol import CoresSpec, to_json
 from orchestrator import cost_key as module
 from orchestrator.cost_key import cost_key
 from orchestrator.entities import Device
@@ -37,6 +37,9 @@ def with_facts(**facts: Any) -> Device:
         key(engine=costs_job("t", "d", 4, "flash").engine),
         key(engine=costs_job("t", "d", 2, "resident").engine),
         key(engine=costs_job("t", "d", 2, "flash", "auto").engine),
+        key(engine=costs_job("t", "d", 2, "flash", cores=CoresSpec(auto=True)).engine),
+        key(engine=costs_job("t", "d", 2, "flash", cores=CoresSpec(False, (4, 5))).engine),
+        key(engine=costs_job("t", "d", 2, "flash", cores=CoresSpec(False, (), (0,))).engine),
     ],
 )
 def test_what_changes_costs_changes_the_key(other: str | None) -> None:

@@ -110,3 +110,21 @@ def test_bad_input_is_named(lever: Lever, words: tuple[str, ...], named: str) ->
     assert code == 2
     assert err.startswith("error: ")
     assert named in err
+
+
+def test_cores_that_were_tried_are_shown_kept_and_used(lever: Lever) -> None:
+    assert lever("phones", "register", "virtual:oneplus12", "--name", "desk")[0] == 0
+    words = ("phones", "calibrate", "desk", "--pair", "tiny", "--cores", "auto")
+    code, out, err = lever(*words)
+    assert code == 0, err
+    assert "threads and cores tried" in out
+    assert out.count("→") == 1
+    key = out.splitlines()[-1].split()[2]
+    assert "is kept from before" in lever(*words, "--threads", "7")[1]  # which says nothing where threads are chosen
+
+    chosen = ("pair=tiny", "engine=lever", "engine.cores=auto", "engine.n_ctx=512", "workload=demo")
+    code, _, err = lever("sweep", *chosen, "runtime=inline", "workload.max_new_tokens=4", "workload.limit=1", "sweep=s")
+    assert code == 0, err
+    (trial,) = trials("s")
+    assert trial.result is not None
+    assert trial.result["tags"]["cores"].endswith(f"(calibration {key})")

@@ -57,6 +57,9 @@ BAD = [
     ("engine.drafting.k=range(1,5)", "has several values", "add -m"),
     ("-m hydra.job.num=1,2", "Sweeping over Hydra's configuration", "--help"),
     # types and ranges
+    ("engine.cores=4-", "'4-' is neither a core nor a range of cores", "4-7"),
+    ("engine.cores=0 engine.threads=2", "engine.threads=2 do not fit on the 1 cores", "one thread on a core"),
+    ("engine.cores=auto engine.reader_cores=1", "chooses the reader's cores too", "engine.cores=4-7"),
     ("engine.threads=many", "could not be converted to Integer", "--help"),
     ("-m engine.threads=1,many", "job #1 (engine.threads=many)", "--help"),
     ("engine.threads=0", "engine.threads=0 is out of range", "1 to 256"),

@@ -44,6 +44,8 @@ CHANGES: dict[str, tuple[Any, bool]] = {
     "engine.memory.dram_budget_mb": (900.0, True),
     "engine.placement": ("auto", True),
     "engine.threads": (1, True),
+    "engine.cores": ("0-1", True),
+    "engine.reader_cores": ("0", True),
     "engine.n_ctx": (1024, True),
     "engine.repack": (False, True),
     "engine.trace_nodes": (False, True),
@@ -115,6 +117,9 @@ def test_names_do_not_matter_where_the_content_is_the_same(tmp_path: Any) -> Non
         ({"engine.storage.mode": "resident"}, {"engine.storage.ring_slots": 9}),
         ({"engine.storage.mode": "resident"}, {"engine.storage.flash_bandwidth_mb_s": 500.0}),
         ({"engine.storage.mode": "mmap"}, {"engine.storage.prefetch": True}),
+        ({"engine.storage.mode": "resident"}, {"engine.reader_cores": "1"}),
+        ({"engine.cores": "auto"}, {"engine.threads": 7}),
+        ({"engine.cores": "0-2"}, {"engine.cores": "2+0-1"}),
         ({"engine.storage.pinning": True, "engine.memory.dram_budget_mb": 900.0}, {"engine.storage.ring_slots": 9}),
     ],
 )
